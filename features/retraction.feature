@@ -167,7 +167,7 @@ Feature: Changelog retraction
       | 0     | identity column line is null or has no number at its end |
       | 0     | column mtime is null, so it has no day                |
       | 0     | column mtime is null, so it has no day                |
-      | 0     | old: a JSON object wanted, not None                   |
+      | 0     | old: a JSON object wanted, not null                   |
 
   Scenario: A measure may have the name of the day column
     Given the setting pipelines.order_states.measures = { day = "count(*)", buyers = "count(distinct user_id)" }

@@ -11,7 +11,7 @@ _UNITS = {"ms": "milliseconds", "s": "seconds", "m": "minutes", "h": "hours", "d
 _SHOWN = (("d", 864_000), ("h", 36_000), ("m", 600))
 """Tenths of a second in each unit."""
 _CALENDAR = re.compile(r"month|year|quarter", re.IGNORECASE)
-_LONGEST = timedelta(days=365_000)
+LONGEST = timedelta(days=365_000)
 """Longer than any use, and short enough to be added to a time."""
 _SHOWN_LENGTH = 40
 _PART = re.compile(r"(\d+)(ms|s|m|h|d|w)")
@@ -38,8 +38,8 @@ def parse_duration(text: str) -> timedelta:
         length = sum((timedelta(**{_UNITS[unit]: int(number)}) for number, unit in parts), timedelta())
     except (OverflowError, ValueError):  # Python reads only numbers of some thousand digits
         length = timedelta.max
-    if length > _LONGEST:
-        raise ConfigError(f"{_cut(text)!r} is too long: a duration is at most {_LONGEST.days}d")
+    if length > LONGEST:
+        raise ConfigError(f"{_cut(text)!r} is too long: a duration is at most {LONGEST.days}d")
     return sign * length
 
 

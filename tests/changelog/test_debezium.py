@@ -284,10 +284,10 @@ def test_an_old_image_without_a_large_value_is_refused(message: str) -> None:
     ("message", "why"),
     [
         ("7", "message: a JSON object wanted, not 7"),
-        ('{"id":1,"name":"x"}', "op: one of Debezium's wanted (rows without an envelope are json), not None"),
+        ('{"id":1,"name":"x"}', "op: one of Debezium's wanted (rows without an envelope are json), not null"),
         (change("x", None, ANNE), "op: one of Debezium's wanted (rows without an envelope are json), not 'x'"),
-        (change("c", None, None), "after: a JSON object wanted, not None"),
-        (change("d", None, None), "before: a JSON object wanted, not None"),
+        (change("c", None, None), "after: a JSON object wanted, not null"),
+        (change("d", None, None), "before: a JSON object wanted, not null"),
         (change("t", None, None), "the table was emptied, and its rows are not listed: build the pipeline again"),
         (change("c", None, {"id": 1.5}), "column 'id': int wanted, not 1.5 (not a whole number)"),
         ('{"schema":{},"payload":3}', "payload: a JSON object wanted, not 3"),
@@ -344,7 +344,7 @@ def test_values_without_a_schema(ddl: str, value: str, becomes: object) -> None:
             '"BM4="',
             "decimal(5,2) wanted, not 'BM4=' (if it is bytes, send the schema or set decimal.handling.mode=string)",
         ),
-        ("decimal(5,2)", '{"scale":2}', "decimal(5,2) wanted, not None"),
+        ("decimal(5,2)", '{"scale":2}', "decimal(5,2) wanted, not null"),
         ("decimal(5,2)", '"1234.5"', "decimal(5,2) wanted, not 1234.5 (more than 3 digits before the point)"),
     ],
 )

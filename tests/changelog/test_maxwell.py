@@ -99,11 +99,11 @@ def test_what_is_no_row(message: str | None) -> None:
     ("message", "why"),
     [
         ("[]", "message: a JSON object wanted, not []"),
-        ("{}", "type: one of Maxwell's wanted, not None"),
+        ("{}", "type: one of Maxwell's wanted, not null"),
         ('{"type":["insert"]}', "type: one of Maxwell's wanted, not ['insert']"),
         ('{"type":"upsert","data":{}}', "type: one of Maxwell's wanted, not 'upsert'"),
-        ('{"type":"insert","data":null}', "data: a JSON object wanted, not None"),
-        ('{"type":"update","data":{"id":1}}', "old: a JSON object wanted, not None"),
+        ('{"type":"insert","data":null}', "data: a JSON object wanted, not null"),
+        ('{"type":"update","data":{"id":1}}', "old: a JSON object wanted, not null"),
         ('{"type":"insert","data":{"id":"x"}}', "column 'id': bigint wanted, not 'x'"),
         (
             '{"type":"update","data":{"id":1,"amount":1},"old":{"amount":1.001}}',

@@ -119,6 +119,7 @@ EDITS = [
     ("merged", "v int, w double", WIDER, Verdict.REBUILD, "`v` int -> "),
     ("merged", 'columns = ["g", "v"]\nchangelog', 'columns = ["g"]\nchangelog', Verdict.REBUILD, "columns"),
     ("merged", 'changelog = "events"', 'changelog = "events"\nhistory = "2d"', Verdict.REBUILD, "history 1d -> 2d"),
+    ("merged", 'path = "{folder}/bulk"', 'path = "{folder}/other"', Verdict.REFUSED, "came after 0.json had been read"),
     ("merged", 'event_time = "t"', 'event_time = "t2"', Verdict.REBUILD, "event_time t -> t2"),
     # materialized view
     ("best", "SELECT id, rank FROM r", "SELECT id FROM r", Verdict.REBUILD, "only new"),
@@ -147,10 +148,11 @@ def arrive(folder: Path, number: int, *rows: tuple[Any, ...]) -> None:
 def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a deployment that has run, and a further file that has not been read."""
     folder = tmp_path_factory.mktemp("plan")
-    for name in ("in", "bulk"):
+    for name in ("in", "bulk", "other"):
         (folder / name).mkdir()
     arrive(folder / "in", 1, ("+I", 1, 10), ("+I", 2, 20), ("+I", 3, 30))
     arrive(folder / "bulk", 0, ("+I", 9, 90))
+    shutil.copy(folder / "bulk" / "0.json", folder / "other" / "-.json")
     with Headwater.from_text(DEPLOYMENT.format(folder=folder)) as headwater:
         headwater.run(until_idle=True)
     arrive(folder / "in", 2, ("+I", 4, 5))
@@ -182,6 +184,30 @@ def test_the_plan_and_the_run_agree(built: Path, tmp_path: Path, edit: tuple[str
         else:
             headwater.run([pipeline], until_idle=True)
             assert planned(headwater)[pipeline].verdict is Verdict.NOTHING
+
+
+def test_tables_of_another_format_in_the_same_folder(built: Path, tmp_path: Path) -> None:
+    (tmp_path / "lake" / "ranked" / "ranked" / ".hoodie").mkdir(parents=True)
+    with Headwater.from_text(DEPLOYMENT.format(folder=built).replace(f"{built}/lake", f"{tmp_path}/lake")) as headwater:
+        edits = planned(headwater)
+        assert (edits["ranked"].verdict, edits["totals"].verdict) == (Verdict.REFUSED, Verdict.NEW)
+        assert "`headwater move`" in edits["ranked"].details[0]
+        with pytest.raises(HeadwaterError) as refused:
+            headwater.run(["ranked"], until_idle=True)
+        assert (str(refused.value),) == edits["ranked"].details
+    text = DEPLOYMENT.format(folder=built).replace('name = "delta"\nengine = "local"', 'name = "hudi-cow"')
+    with (
+        Headwater.from_text(text) as headwater,
+        pytest.raises(HeadwaterError, match=r"'ranked' has tables of delta in .*, and backend hudi-cow would begin"),
+    ):
+        headwater.run(["ranked"])
+
+
+def test_tables_of_both_formats_go_on(built: Path, tmp_path: Path) -> None:
+    shutil.copytree(built / "lake", tmp_path / "lake")
+    (tmp_path / "lake" / "ranked" / "ranked" / ".hoodie").mkdir()
+    with Headwater.from_text(DEPLOYMENT.format(folder=built).replace(f"{built}/lake", f"{tmp_path}/lake")) as headwater:
+        assert planned(headwater)["ranked"].verdict is Verdict.NOTHING
 
 
 def test_the_command(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

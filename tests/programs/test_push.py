@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from headwater import Headwater
 from headwater.domain.errors import BadInput, ConfigError, EngineLimit, NotSupported, SourceChanged, SumOverflow
+from headwater.domain.table.row_kind import KNOWN
 from tests.properties.effort import examples
 
 if TYPE_CHECKING:
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEMA = {"id": "bigint", "state": "string", "paid": "decimal(12,2)", "at": "timestamp"}
+REASONS = {f"column 'kind': a row kind ({KNOWN}) wanted, not {word}" for word in ("'?'", "null")}
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
 BACKENDS = [
@@ -103,7 +106,7 @@ class TestPush:
             assert counts(headwater) == {"new": 1}
 
     def test_rows_that_cannot_be_used_are_dead_letters_that_can_be_replayed(self, backend: str, tmp_path: Path) -> None:
-        kinds = pl.DataFrame({"id": [1, 2], "at": [NOON, NOON], "kind": ["+I", "?"]})
+        kinds = pl.DataFrame({"id": [1, 2, 3], "at": [NOON] * 3, "kind": ["+I", "?", None]})
         name, _, engine = backend.partition(":")
         more: Any = {"engine": engine} if engine else {}
         with Headwater(backend=name, path=None if name == "memory" else tmp_path / "lake", **more) as headwater:
@@ -113,11 +116,11 @@ class TestPush:
             headwater.push("orders", kinds)
             answer = headwater.answer("ranks.dead_letters")
             with answer.engine.working():
-                (letter,) = answer.frame.collect("pyarrow").to_arrow().to_pylist()
-            assert letter["origin"] == "push/0"
-            assert '"kind":"?"' in letter["raw"].replace(": ", ":")
-            assert "row kind" in letter["reason"]
-            assert headwater.replay("ranks").left == 1
+                letters = answer.frame.collect("pyarrow").to_arrow().to_pylist()
+            assert {letter["origin"] for letter in letters} == {"push/0"}
+            assert sum('"kind":"?"' in letter["raw"].replace(": ", ":") for letter in letters) == 1
+            assert {letter["reason"] for letter in letters} == REASONS
+            assert headwater.replay("ranks").left == 2
 
 
 def too_large() -> pl.DataFrame:
@@ -245,6 +248,29 @@ def test_columns_of_pandas_that_arrow_cannot_hold_are_refused(tmp_path: Path) ->
         assert headwater.push("orders", pd.DataFrame({**good, "paid": pd.array([1, 2], "Int8"), "more": ["a", 5]}))
 
 
+def test_unsigned_integers_are_decimals_if_all_of_them_fit(tmp_path: Path) -> None:
+    with Headwater() as headwater:
+        headwater.stream("orders", schema="id bigint, more decimal(20,0), part decimal(20,1), at timestamp")
+        headwater.ranking("ranks", source="orders", group=["id"], id=["id"], order_by="at")
+        frame = rows((1, "new")).with_columns(pl.lit(2**64 - 1, pl.UInt64).alias("more"), pl.lit(7).alias("part"))
+        assert headwater.push("orders", frame)
+        assert headwater.view("ranks")["more"].to_list() == [2**64 - 1]
+        with pytest.raises(BadInput, match=r"column 'part' is .*uint64, which decimal\(20,1\) cannot hold"):
+            headwater.push("orders", frame.with_columns(pl.col("more").alias("part")))
+
+
+def test_a_repeated_number_is_one_even_if_a_tick_is_due(tmp_path: Path) -> None:
+    with Headwater(report=print) as headwater:
+        headwater.stream("orders", schema=SCHEMA, event_time="at", idle_after="1ms")
+        headwater.cumulate("curve", source="orders", step="1m", size="1d", measures={"n": "count(*)"}, ticks="dense")
+        assert headwater.push("orders", rows((1, "new")), number=0)
+        time.sleep(0.01)
+        assert [headwater.push("orders", rows((1, "new")), number=0) for _ in range(2)] == [False, False]
+        assert headwater.epoch("curve") == 0
+        headwater.run(until_idle=True)
+        assert headwater.epoch("curve") > 0
+
+
 @pytest.mark.parametrize("number", ["8", 1.5, True, -1, float("nan"), [1]])
 def test_the_number_of_a_frame_is_a_whole_one(number: Any, tmp_path: Path) -> None:
     with states("memory", tmp_path) as headwater:
@@ -351,6 +377,17 @@ def test_a_map_of_a_frame_is_kept_as_its_entries(spark: SparkSession, tmp_path: 
         assert found == [{"id": 1, "more": entries}, {"id": 2, "more": entries}]
         with pytest.raises(BadInput, match="column 'more' came as map<string,int>, map<string,map<int,string>> wanted"):
             headwater.push("orders", spark.sql("SELECT 1L id, now() at, map('a', 1) more"))
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+def test_row_kinds_of_a_frame_of_spark(spark: SparkSession, tmp_path: Path) -> None:
+    rows_of = "SELECT 1L id, timestamp_ltz '2024-03-01 12:00:00Z' at, explode(array('+I', '?', null)) kind"
+    with Headwater(backend="delta", engine="spark", path=tmp_path / "lake") as headwater:
+        headwater.stream("orders", schema="id bigint, at timestamp, kind string", event_time="at", row_kind="kind")
+        headwater.ranking("ranks", source="orders", group=["id"], id=["id"], order_by="at")
+        headwater.push("orders", spark.sql(rows_of))
+        assert {row["reason"] for row in headwater.view("ranks.dead_letters").collect()} == REASONS
 
 
 @pytest.mark.delta

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -51,13 +52,13 @@ class Query:
         (self.inbox / name).write_text("".join(lines))
 
     def run(self, headwater: Headwater) -> None:
-        self._run(headwater.foreach_batch("visit_rank"))
+        self.run_function(headwater.foreach_batch("visit_rank"))
 
     def push(self, headwater: Headwater) -> None:
         """Push each batch from a function of the program."""
-        self._run(lambda rows, batch: headwater.push("visits", rows, number=batch))
+        self.run_function(lambda rows, batch: headwater.push("visits", rows, number=batch))
 
-    def _run(self, function: Callable[[Any, int], Any]) -> None:
+    def run_function(self, function: Callable[[Any, int], Any]) -> None:
         files = self.spark.readStream.schema("page string, visit bigint, at timestamp").option("maxFilesPerTrigger", 1)
         writing = files.json(str(self.inbox)).writeStream.foreachBatch(function)
         query = writing.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
@@ -86,6 +87,20 @@ class TestStream:
             with pytest.raises(Exception, match="old checkpoint"):
                 query.run(headwater)
             assert ranks(headwater) == {4: 1, 1: 2, 2: 3, 3: 1}
+
+    def test_a_batch_from_a_thread_of_the_function_is_refused(
+        self, spark: SparkSession, tmp_path: Path, config: Path
+    ) -> None:
+        query = Query(spark, tmp_path)
+        query.give("a.json", ("x", 1, "09:00"))
+        with Headwater.from_config(config) as headwater, ThreadPoolExecutor(1) as pool:
+            query.run(headwater)
+            query.give("b.json", ("x", 2, "10:00"))
+            function = headwater.foreach_batch("visit_rank")
+            with pytest.raises(Exception, match=r"from no known query, .* not in one of your own"):
+                query.run_function(lambda rows, batch: pool.submit(function, rows, batch).result())
+            query.run(headwater)
+            assert ranks(headwater) == {1: 1, 2: 2}
 
     def test_a_query_that_pushes_is_refused_with_a_new_checkpoint(
         self, spark: SparkSession, tmp_path: Path, config: Path

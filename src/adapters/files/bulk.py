@@ -80,6 +80,9 @@ class FileBulk(BulkSource):
         failed = f"{len(so_far.left)} failed" if so_far.left else ""
         return ", ".join(filter(None, (files, failed)))
 
+    def check_after(self, after: Offsets) -> None:
+        self._pieces.waiting(self._progress(after).frontier)
+
     def check_complete(self, until: Offsets | None) -> None:
         self._pieces.check_complete(self._progress(until).frontier)
 

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from ...domain.source.record_spec import RecordSpec
     from ...domain.table.schema import Schema
 
+BY_HAND = "by hand"
+"""The query of batches whose query is not known: their function was not called in the thread of a query."""
 _PUSHED = "push"
 """The query of frames that are pushed, which belong to no query of Spark."""
 _WHAT = "the pushed frame"
@@ -223,6 +225,13 @@ def _changed(frame: ProgramFrame, before: str) -> SourceChanged:
         return SourceChanged(
             f"this frame is {now}, and the one before it was {then}: their numbers cannot be compared, so it is"
             " unknown which rows the tables have already. Go on as before, or start another pipeline"
+        )
+    if BY_HAND in {frame.query, before}:
+        now, then = ("no known query" if each == BY_HAND else f"query {each}" for each in (frame.query, before))
+        return SourceChanged(
+            f"batch {frame.number} comes from {now}, the batch before it from {then}: it is unknown which rows the"
+            " tables have already. The query is known only in the thread in which Spark calls its function: call the"
+            " function of `foreach_batch` in that thread, not in one of your own"
         )
     return SourceChanged(
         f"batch {frame.number} comes from query {frame.query}, the batch before it from {before}: it is unknown"

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32())
-_DIGITS = {pa.int8(): 3, pa.uint8(): 3, pa.int16(): 5, pa.uint16(): 5, pa.int32(): 10, pa.uint32(): 10, pa.int64(): 19}
+_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
+_DIGITS |= {pa.uint8(): 3, pa.uint16(): 5, pa.uint32(): 10, pa.uint64(): 20}
 _SAFE: dict[str, tuple[pa.DataType, ...]] = {
     "tinyint": _INTEGERS[:1],
     "smallint": _INTEGERS[:2] + _UNSIGNED[:1],

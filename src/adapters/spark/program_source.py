@@ -15,7 +15,7 @@ from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
 from ..records.dead_letters import JsonDeadLetters
 from ..records.decoder import batch_schema
-from ..records.program_source import ProgramFrame, ProgramSource, is_of_spark, streaming_query
+from ..records.program_source import BY_HAND, ProgramFrame, ProgramSource, is_of_spark, streaming_query
 from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
 from .schema import bring_into, lazy, named, spark_type, with_entries
@@ -47,7 +47,7 @@ class SparkProgramSource(ProgramSource):
     session: SparkSession
 
     def submit(self, query: str | None, batch: int, rows: DataFrame) -> None:
-        self._frame = ProgramFrame(query or streaming_query(rows) or "by hand", batch, rows)
+        self._frame = ProgramFrame(query or streaming_query(rows) or BY_HAND, batch, rows)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of the frame that the program has handed over. Frames of Spark have exactly the declared types.
@@ -97,7 +97,7 @@ class SparkProgramSource(ProgramSource):
             return F.lit(INSERT), F.lit(None).cast("string")
         word = named(self.spec.row_kind)
         known = F.create_map(*(F.lit(each) for pair in KINDS.items() for each in pair))[F.lower(word)]
-        wrong = F.concat(F.lit(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not "), word)
+        wrong = F.concat(F.lit(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not '"), word, F.lit("'"))
         unknown = F.coalesce(wrong, F.lit(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not null"))
         return known, F.when(known.isNull(), unknown)
 

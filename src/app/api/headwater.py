@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
-from os import fspath
 from threading import RLock
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from ...domain.errors import ConfigError, LeaseNotFound
 from ...domain.ports import Now
 from ...domain.service.history_load import HistorySource
 from ..config import Deployment, load, load_tables, load_text
+from ..document.plain import checked
 from ..read.find_view import find_readers, find_service
 from ..read.latency import Latencies
 from ..read.moments import read_duration
@@ -38,7 +39,7 @@ from .reader import ViewReader
 from .status import StatusTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable
     from datetime import date
     from os import PathLike
     from types import TracebackType
@@ -63,8 +64,7 @@ class Headwater(Declarations, ViewReader):
 
     Args:
         deployment: backend, sources and pipelines; None if the program declares them.
-        backend: the name of the backend, if the program declares them: memory (if not set), delta, hudi-mor or
-            hudi-cow.
+        backend: its name, if the program declares them: delta, hudi-mor, hudi-cow, or memory (default without `path`).
         path: the folder of its tables; relative paths start from the current folder.
         run: settings of runs.
         alerts: where a run sends what an operator should know.
@@ -92,13 +92,13 @@ class Headwater(Declarations, ViewReader):
     ) -> None:
         self._draft: Draft | None = None
         if deployment is None:
-            own = {"name": backend or "memory", "path": path, **more}
+            own = {"name": backend or ("memory" if path is None else None), "path": path, **more}
             tables = {"backend": own, "run": run or {}, "alerts": alerts or {}, "telemetry": telemetry or {}}
             self._draft = Draft(tables, environ)
             deployment = self._draft.deployment()
         elif backend or path is not None or environ is not None or run or alerts or telemetry or more:
             raise ConfigError("a deployment has its own settings of the backend and of runs: give no others beside it")
-        self.deployment = deployment
+        self.deployment = checked(deployment, Deployment, "a Deployment; from_config reads a file, from_text a text")
         self.services: Mapping[str, Service] = blueprints(deployment)
         self._report = report
         self._clock = SystemClock()
@@ -129,7 +129,7 @@ class Headwater(Declarations, ViewReader):
         Raises:
             ConfigError: names file, line and key of the first mistake, and what is allowed.
         """
-        return cls(load(fspath(path), environ), report=report)
+        return cls(load(path, environ), report=report)
 
     @classmethod
     def from_text(
@@ -250,7 +250,7 @@ class Headwater(Declarations, ViewReader):
         Raises:
             LeaseNotFound: there is no such lease.
         """
-        pipeline = lease.rpartition("-")[0]
+        pipeline = str(lease).rpartition("-")[0]
         if pipeline not in self.services:
             raise LeaseNotFound(f"there is no lease {lease!r}; `headwater versions` lists all leases")
         self.upkeep(pipeline).unpin(lease)
@@ -275,7 +275,7 @@ class Headwater(Declarations, ViewReader):
             ConfigError: the target already has one of the pipelines.
             NotSupported: the target's engine cannot read this engine's frames.
         """
-        runners = zip(self.start(), target.start(), strict=True)
+        runners = zip(self.start(), checked(target, Headwater, "a Headwater").start(), strict=True)
         publications = [move(here.for_large(), there.for_large()) for here, there in runners]
         return {publication.epoch.pipeline: publication for publication in publications if publication}
 
@@ -310,7 +310,7 @@ class Headwater(Declarations, ViewReader):
             HeadwaterError: the load failed; call this again to resume after the last finished chunk.
         """
         runner = self._runner(pipeline).for_large()
-        tables = {topic: HistoryTable.parse(str(table)) for topic, table in history.items()}
+        tables = {name: HistoryTable.parse(str(each)) for name, each in checked(history, Mapping, "a dict").items()}
         service, source = self._container.history(pipeline, tables, files_per_chunk, self._runner)
         stream = stream_offsets(stream_from, runner.source.members, Now(runner.clock.now()))
         history_source = HistorySource(source, {topic: str(table) for topic, table in tables.items()}, stream)

@@ -19,7 +19,7 @@ from ...domain.source.bulk import BULK
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import Schema
 from ..read.difference import diff_spec, difference
-from ..read.moments import read_duration, read_moment, read_time
+from ..read.moments import read_day, read_duration, read_moment, read_time
 from ..read.status import PipelineStatus
 from ..read.waiting import wait_for
 from ..run.loading import is_loading
@@ -132,7 +132,7 @@ class Pipeline:
             if push is None:
                 raise self._reads_itself()
             with push(frame, number):
-                return Runner.advance(runner)
+                return Runner.advance(runner, idle=False)  # else the push of a repeated number may publish an epoch
 
         return self.runner.do(epoch)
 
@@ -308,7 +308,8 @@ class Pipeline:
             The cut.
 
         Raises:
-            ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut.
+            ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut; or
+                `cut` is not a date.
             EpochConflict: the pipeline is running; nothing is changed.
             BadInput: a number of the user-supplied past cannot be stored as it is; nothing is changed.
         """
@@ -316,7 +317,8 @@ class Pipeline:
         if default_cut is None:
             raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
         latest = self.ledger.latest
-        day = cut or default_cut(latest.watermark if latest else None, self.clock.now())
+        default = default_cut(latest.watermark if latest else None, self.clock.now())
+        day = default if cut is None else read_day(cut)
         self.runner.do(partial(_roll, day))
         return day
 

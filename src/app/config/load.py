@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from ..document.document import Document, parse, parse_text
 from ..document.environment import overlay, shape
 from ..document.lines import KeyPath
 from ..document.paths import resolve
-from ..document.plain import plain
+from ..document.plain import checked, plain
 from ..document.section import Section
 from ..document.value_types import (
     ADDRESS,
@@ -107,7 +108,7 @@ _PIPELINE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,199}")
 _TABLES = ("run", "alerts", "telemetry", "backend", "sources", "pipelines")
 
 
-def load(file: str | Path, environ: Mapping[str, str] | None = None) -> Deployment:
+def load(file: str | PathLike[str], environ: Mapping[str, str] | None = None) -> Deployment:
     """Read and check a deployment file.
 
     Args:
@@ -117,11 +118,13 @@ def load(file: str | Path, environ: Mapping[str, str] | None = None) -> Deployme
     Raises:
         ConfigError: names file, line and key of the first mistake, and what is allowed.
     """
-    return _load(Path(file), *parse(Path(file)), environ)
+    path = Path(checked(file, str | PathLike, "the path of a TOML file"))
+    return _load(path, *parse(path), environ)
 
 
 def load_text(text: str, environ: Mapping[str, str] | None = None) -> Deployment:
     """Read and check the text of a deployment file; see `load`. Relative paths start from the current folder."""
+    text = checked(text, str, "the text of a deployment file; load or from_config reads a file")
     return _load(_TEXT, *parse_text(text, _TEXT), environ)
 
 
@@ -140,7 +143,9 @@ def load_tables(
     Raises:
         ConfigError: names the key of the first mistake, and what is allowed.
     """
-    return _load(_PROGRAM, plain(dict(tables)), {}, environ, whole=whole)
+    return _load(
+        _PROGRAM, plain(checked(tables, Mapping, "a dict of the tables of a deployment file")), {}, environ, whole=whole
+    )
 
 
 def _load(
@@ -191,13 +196,10 @@ class _Loader:
 
     def _backend(self) -> BackendSettings:
         path: KeyPath = ("backend",)
-        values = self.document.section(path, BACKEND)
+        values = self.document.section(path, {**BACKEND, "name": Key(choice(*available()), required=True)})
         settings = BackendSettings(**{**values, "retain": self._retention((*path, "retain"))})
         if settings.expire_every and settings.retain.endless:
             raise self.document.error((*path, "expire_every"), f"needs a retention: add {_SOME_RETENTION}")
-        if settings.name not in available():
-            choice_of_backends = choice(*available())
-            self.document.value((*path, "name"), Key(choice_of_backends, required=True))
         self.document.build((*path, "spark"), lambda: check_settings(settings.spark))
         backend = self.document.build((*path, "engine"), lambda: chosen_backend(settings))
         if settings.engine == "local" and settings.spark and not backend.spark_settings():

@@ -155,7 +155,7 @@ def parse(file: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
         ConfigError: the file does not exist, or it is not valid TOML.
     """
     try:
-        return parse_text(file.read_bytes().decode("utf-8-sig"), file)
+        return parse_text(file.read_bytes().decode(), file)
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}; name an existing TOML file") from error
     except UnicodeDecodeError as error:
@@ -168,7 +168,7 @@ def parse_text(text: str, file: Path) -> tuple[dict[str, Any], dict[KeyPath, int
     Raises:
         ConfigError: it is not valid TOML.
     """
-    text = text.replace("\r\n", "\n")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
     try:
         return tomllib.loads(text), key_lines(text)
     except tomllib.TOMLDecodeError as error:

@@ -45,13 +45,15 @@ def overlay(
         shape: every key that may be overridden, nested like the file.
 
     Raises:
-        ConfigError: a variable overrides no known key, or a ``${NAME}`` is not set.
+        ConfigError: a variable overrides no known key or several, is nearly the name of one, or a ``${NAME}`` is not
+            set.
     """
     overlaid = _Overlay(file, environ, lines)
     for variable in sorted(environ):
-        if variable.startswith(PREFIX) and NESTING in variable:
+        if _overrides(variable):
             tree = overlaid.override(tree, variable, shape)
     tree = overlaid.expand(tree, ())
+    overlaid.check_misspelt(shape)
     return Document(file, tree, lines, overlaid.texts)
 
 
@@ -75,11 +77,34 @@ class _Overlay:
     def _target(self, variable: str, shape: Shape) -> tuple[KeyPath, Key]:
         wanted = _plain(variable.removeprefix(PREFIX))
         known = dict(_leaves(shape, ()))
-        for path, key in known.items():
-            if wanted == _variable(path):
-                return path, key
+        found = [path for path in known if wanted == _variable(path)]
+        if len(found) > 1:
+            raise ConfigError(
+                f"{variable}: {' and '.join(map(dotted, found))} both have this name; write the value in {self.file},"
+                ' with "${NAME}" for what comes from the environment'
+            )
+        if found:
+            return found[0], known[found[0]]
         names = [PREFIX + _variable(path).upper() for path in known]
         raise ConfigError(f"{variable}: there is no such key in {self.file}{did_you_mean(variable, names)}")
+
+    def check_misspelt(self, shape: Shape) -> None:
+        """Refuse variables that would override a key but for their underscores or case, and that the file never names.
+
+        Raises:
+            ConfigError: names the variable of the key.
+        """
+        named = {text.variable for texts in self.texts.values() for text in texts}
+        near = [each for each in self.environ if _loose(each).startswith(_loose(PREFIX)) and each not in named]
+        if not near:
+            return
+        keys = {_loose(PREFIX + _variable(path)): path for path, _ in _leaves(shape, ())}
+        for variable in sorted(near):
+            if path := keys.get(_loose(variable)):
+                raise ConfigError(
+                    f"{variable}: has no effect; the variable of {dotted(path)} is {PREFIX}{_variable(path).upper()}:"
+                    " rename it, or remove it"
+                )
 
     def expand(self, value: Any, path: KeyPath) -> Any:
         """Replace every ``${NAME}`` in a value; ``$${NAME}`` becomes the text ``${NAME}``."""
@@ -123,6 +148,19 @@ def _variable(path: KeyPath) -> str:
 
 def _plain(text: str) -> str:
     return re.sub(r"\W", "_", text).lower()
+
+
+def _overrides(variable: str) -> bool:
+    return variable.startswith(PREFIX) and NESTING in variable
+
+
+def _loose(text: str) -> str:
+    """Return a name without its underscores and in lower case.
+
+    >>> _loose("headwater_Run_Poll") == _loose("HEADWATER_RUN__POLL")
+    True
+    """
+    return _plain(text).replace("_", "")
 
 
 def _with(tree: dict[str, Any], path: KeyPath, value: str) -> dict[str, Any]:

@@ -5,11 +5,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 from os import PathLike, fspath
-from typing import Any
+from types import UnionType
+from typing import Any, TypeVar
 
 from ...domain.errors import ConfigError
 
+_T = TypeVar("_T")
 _MILLISECOND = timedelta(milliseconds=1)
+
+
+def checked(given: _T, kind: type | UnionType, expected: str) -> _T:
+    """Return a value of a program.
+
+    Raises:
+        ConfigError: it is of another type; `expected` says what it should be.
+    """
+    if not isinstance(given, kind):
+        raise ConfigError(f"{given!r} is not {expected}")
+    return given
 
 
 def plain(value: Any) -> Any:

@@ -31,7 +31,7 @@ def find_service(services: Mapping[str, Service], pipeline: str) -> Service:
 
 def find_view(services: Mapping[str, Service], name: str) -> tuple[str, ViewSpec]:
     """Return the pipeline and the view that a name stands for; see `Headwater.find`."""
-    pipeline, _, wanted = name.partition(".")
+    pipeline, _, wanted = str(name).partition(".")
     service = find_service(services, pipeline)
     tables = (ViewSpec(table.name.split(".", 1)[1], table.schema, table.key, table.key, "") for table in service.tables)
     known = {view.name: view for view in (*tables, *service.views)}
@@ -57,8 +57,8 @@ def find_readers(deployment: Deployment, source: str) -> tuple[str, ...]:
     return readers
 
 
-def _check_exists(what: str, name: str, known: Mapping[str, object]) -> None:
-    if name not in known:
+def _check_exists(what: str, name: object, known: Mapping[str, object]) -> None:
+    if not isinstance(name, str) or name not in known:
         raise UnknownName(
             f"there is no {what} {name!r}; there are: {', '.join(known) or 'none'}{did_you_mean(name, known)}"
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import TypeAlias
 
-from ...domain.duration import parse_duration
+from ...domain.duration import LONGEST, parse_duration
 from ...domain.epoch.watermark import instant
 from ...domain.errors import ConfigError
 from ...domain.ledger.label import Label
@@ -46,12 +46,25 @@ def read_duration(given: Duration) -> timedelta:
     """Parse a span of time.
 
     Raises:
-        ConfigError: the text is not a duration, or the value is of another type.
+        ConfigError: the text is not a duration, the value is of another type, or it is too long.
     """
     duration = parse_duration(given) if isinstance(given, str) else given
     if not isinstance(duration, timedelta):
         raise ConfigError(f"{given!r} is not a duration; give a timedelta, or a text such as '2h'")
+    if duration > LONGEST:
+        raise ConfigError(f"{given} is too long: a duration is at most {LONGEST.days}d")
     return duration
+
+
+def read_day(given: date) -> date:
+    """Return a day. A time is refused: its day depends on the zone.
+
+    Raises:
+        ConfigError: the value is not a date.
+    """
+    if isinstance(given, datetime) or not isinstance(given, date):
+        raise ConfigError(f"{given!r} is not a day; give a date, such as date(2024, 3, 1)")
+    return given
 
 
 def read_moment(given: Moment) -> int | datetime | Label:

@@ -70,9 +70,9 @@ class AutoRunner(Runner):
             self._looked, self._refusal = True, self.find_refusal()
         return self._refusal
 
-    def advance(self, pace: Pace = Pace.SCHEDULE) -> bool:
+    def advance(self, pace: Pace = Pace.SCHEDULE, *, idle: bool = True) -> bool:
         """See `Runner.advance`."""
-        return self.do(lambda runner: Runner.advance(runner, pace))
+        return self.do(lambda runner: Runner.advance(runner, pace, idle=idle))
 
     def publish_missing(self) -> None:
         """See `Runner.publish_missing`."""

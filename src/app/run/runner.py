@@ -121,9 +121,8 @@ class Runner:
             SchemaConflict: a table differs from its spec by more than new columns.
         """
         service, names = self.service, [spec.name for spec in tables]
-        writing = (self.clock, service.changed, service.fingerprint, self.writer, self.engine_name)
-        first, settings = self.first_epoch, self.settings
-        ledger = LedgerWriter(self.store, self.pipeline, names, *writing, first=first, settings=settings)
+        own = (self.store, self.pipeline, names, self.clock, service.changed, service.fingerprint, self.writer)
+        ledger = LedgerWriter(*own, self.engine_name, first=self.first_epoch, settings=self.settings)
         ledger.open()  # first: its errors about settings are clearer
         for spec in tables:
             self.store.ensure(spec, ledger.snapshot().versions)
@@ -193,13 +192,14 @@ class Runner:
         """
         run_all([self], until_idle=until_idle)
 
-    def advance(self, pace: Pace = Pace.SCHEDULE) -> bool:
+    def advance(self, pace: Pace = Pace.SCHEDULE, *, idle: bool = True) -> bool:
         """Run one epoch, with retries after transient faults; return False if there was nothing to read.
 
         Args:
             pace: decides when a pipeline that reads other pipelines is due.
+            idle: whether to do what is due without new rows, if there are none.
         """
-        return self._retry(lambda: self._epoch(pace))
+        return self._retry(lambda: self._epoch(pace, idle=idle))
 
     def publish_missing(self) -> None:
         """Publish the epochs that the sink is missing, with retries after transient faults."""
@@ -233,7 +233,7 @@ class Runner:
                 self._ledger = None
             raise
 
-    def _epoch(self, pace: Pace) -> bool:
+    def _epoch(self, pace: Pace, *, idle: bool) -> bool:
         with self.watch(self.pipeline, self.engine_name) as phase:
             self.publish_to_sink(Phases())  # epochs that an earlier run or try has not published
             ledger = self.ledger
@@ -250,7 +250,7 @@ class Runner:
         with add_place(self.options.source_place):
             if pace is not Pace.SCHEDULE and self.beside and self.beside.settle():
                 return True  # other pipelines of the run may read what has just been published
-            return self._idle(now.time)
+            return idle and self._idle(now.time)
 
     def _run_epoch(self, offsets: OffsetRange, lag: str, phase: Phases) -> None:
         """Read, publish and report an epoch, and do what is due after it."""

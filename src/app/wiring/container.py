@@ -29,6 +29,7 @@ from .digest import digest_settings
 from .engine_parts import EngineParts
 from .memory import local_bytes
 from .sinks import open_sink
+from .table_formats import check_format
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -130,6 +131,7 @@ class Container:
             watch: sees its epochs.
             generation: of the tables that it builds; nothing of them is published to a sink. None for the current one.
         """
+        check_format(self.deployment, name)
         if (large := self._large) is None:
             found = self._of_runner(name, self._parts, others, generation=generation)
             return Runner(**found, report=report, watch=watch)

@@ -16,19 +16,20 @@ from ...domain.ledger.generation import generation_of, read_generations
 from ...domain.ledger.ledger import Ledger
 from ...domain.ports import Clock, KeptStore
 from ...domain.service.base import Service
-from ...domain.source.bulk import CHANGELOG
+from ...domain.service.bulk_merge.settings import BulkMergeSettings
+from ...domain.source.bulk import BULK, CHANGELOG
 from ..config import Deployment, PipelineSettings
 from ..read.keyed_views import feed_of
 from ..registry.backends import Part, load_backend
 from ..run.loading import check_loaded
 from ..run.materialized import materialized_tables
 from ..run.sink_publisher import check_unedited
+from ..services.bulk_merge import bulk_spec
 from ..services.kind import kind_of
 from .blueprints import in_order
 from .engine_parts import EngineParts
 from .sources import PolarsSources
-
-_TABLE_LOGS = ("_delta_log", ".hoodie")
+from .table_formats import check_format, tables_in
 
 
 class Verdict(Enum):
@@ -121,11 +122,13 @@ class _Planner:
         except (ConfigError, SchemaConflict) as error:
             return Edit("pipeline", name, Verdict.REBUILD, (str(error),))
         try:
+            check_format(self.deployment, name)
             check_loaded(ledger, service)
             if ledger.latest is None:
                 return Edit("pipeline", name, Verdict.NEW)
             self._latest[name] = ledger.latest
             self._check_sources(pipeline, ledger.latest.offsets)
+            self._check_bulk(pipeline, ledger.latest.offsets)
             if pipeline.publish:
                 view = feed_of(name, pipeline.publish, service).view.name
                 check_unedited(service, view, ledger.latest, stored=view in pipeline.materialize)
@@ -185,6 +188,17 @@ class _Planner:
                 self._source_errors[name] = str(error)
                 raise
 
+    def _check_bulk(self, pipeline: PipelineSettings, offsets: Offsets) -> None:
+        """Check that the bulk of a bulk merge continues after these offsets; see `BulkSource.check_after`."""
+        settings = pipeline.service
+        if pipeline.bulk is None or BULK not in offsets or not isinstance(settings, BulkMergeSettings):
+            return
+        try:
+            bulk = self._polars_sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
+        except NotSupported:  # only another engine reads it, and it is not started for this
+            return
+        bulk.check_after(offsets[BULK])
+
     @cached_property
     def _polars_sources(self) -> PolarsSources:
         return PolarsSources(self.deployment.backend.name)
@@ -221,7 +235,7 @@ def _removed(deployment: Deployment, store: KeptStore) -> Iterator[Edit]:
         else:
             used = set()
         if generation not in used and folder.is_dir():
-            tables = sorted(each.name for each in folder.iterdir() if any((each / log).is_dir() for log in _TABLE_LOGS))
+            tables = sorted({table for table, _ in tables_in(folder)})
             if tables:
                 names = ", ".join(f"{folder.name}.{table}" for table in tables)
                 yield Edit("pipeline", folder.name, Verdict.REMOVED, (f"left behind: {names}",))

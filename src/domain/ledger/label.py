@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import date, datetime
 from typing import Self
 
 from attrs import field, frozen
 
 from ..epoch.watermark import format_watermark, instant
 from ..errors import ConfigError
+
+
+def _watermark(given: date) -> datetime:
+    if not isinstance(given, date):
+        raise ConfigError(f"{given!r} is not a label; give a datetime, such as datetime(2024, 3, 1, 9)")
+    return instant(given)
 
 
 @frozen
@@ -19,7 +25,7 @@ class Label:
     '2024-03-01T09:00:00Z'
     """
 
-    watermark: datetime = field(converter=instant)
+    watermark: datetime = field(converter=_watermark)
 
     @classmethod
     def parse(cls, text: str) -> Self:

@@ -305,6 +305,14 @@ class BulkSource(Protocol):
     def lag(self, after: Offsets | None) -> str:
         """The amount of unread input after these offsets, for display, with its unit; empty if all is read."""
 
+    def check_after(self, after: Offsets) -> None:  # noqa: ARG002 - overriding methods use it
+        """Check that the load continues after these offsets, as far as no network is needed to know.
+
+        Raises:
+            SourceChanged: rows read before are gone or have been rewritten.
+        """
+        return  # by default a source finds out when it plans
+
     def check_complete(self, until: Offsets | None) -> None:  # noqa: ARG002 - overriding methods use it
         """Check that a new load finds all rows again that were read up to some offsets.
 

@@ -34,7 +34,11 @@ def shown(value: object) -> str:
 
     >>> shown("x" * 100)
     "'xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx…"
+    >>> shown(None)
+    'null'
     """
+    if value is None:
+        return "null"
     text = str(value) if isinstance(value, bool | int | Decimal) else repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
 

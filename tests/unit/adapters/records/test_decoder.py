@@ -222,7 +222,7 @@ def test_an_unknown_zone_is_a_configuration_error() -> None:
     ("raw", "why"),
     [
         (b"[1]", "a JSON object wanted, not [1]"),
-        (b"null", "a JSON object wanted, not None"),
+        (b"null", "a JSON object wanted, not null"),
         (b"", "not JSON: "),
         (b'{"x": 1', "not JSON: "),
         (b'{"x": 1} {"x": 2}', "not JSON: "),

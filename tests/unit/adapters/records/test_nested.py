@@ -146,7 +146,7 @@ def test_an_object_is_a_map_if_it_is_declared_so() -> None:
         ('{"attributes": 1}', "column 'attributes': map<string,decimal(9,2)> wanted, not 1"),
         ('{"attributes": [["a", 1]]}', "column 'attributes': map<string,decimal(9,2)> wanted, not [['a', 1]]"),
         ('{"attributes": {"a": 1, "b": 1.555}}', "column 'attributes[b]': decimal(9,2) wanted, not 1.555 (more"),
-        ('{"attributes": [{"key": null, "value": 1}]}', "column 'attributes.key': string wanted, not None"),
+        ('{"attributes": [{"key": null, "value": 1}]}', "column 'attributes.key': string wanted, not null"),
         ('{"days": {"1": null, "01": null}}', "wanted, not {'1': None, '01': None} (two keys are 1)"),
         ('{"days": {"0": null, "-0": null}}', "wanted, not {'0': None, '-0': None} (two keys are 0)"),
         ('{"attributes": [{"key": "", "value": 1}, {"key": "", "value": 2}]}', "(two keys are )"),

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import inspect
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_type_hints
 
+import polars as pl
 import pytest
 
-from headwater import Headwater
+from headwater import Headwater, Label
 from headwater.app.api import options
 from headwater.app.api.declarations import Declarations
 from headwater.app.config.load import ALERTS, BACKEND, RUN, TELEMETRY, source_keys
 from headwater.app.registry.sources import load_bulk_kind, load_source_kind, source_kinds
 from headwater.app.services import kind as services
 from headwater.app.services.keys import PLAIN_TABLE, PUBLISH, RETAIN
-from headwater.domain.errors import ConfigError
+from headwater.domain.errors import ConfigError, HeadwaterError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,6 +152,7 @@ def test_a_text_a_file_and_a_program_are_one_deployment(tmp_path: Path, monkeypa
     (tmp_path / "deploy.toml").write_text(TOML)
     from_file = Headwater.from_config("deploy.toml").deployment
     assert Headwater.from_text(TOML).deployment == from_file
+    assert Headwater.from_text("\ufeff" + TOML).deployment == from_file
     assert declared().deployment == from_file
 
 
@@ -174,6 +176,48 @@ def test_the_environment_overrides_a_program_too() -> None:
 def test_a_text_that_is_no_toml_names_the_line() -> None:
     with pytest.raises(ConfigError, match=r"^<text>:2: is not valid TOML"):
         Headwater.from_text("[backend]\nname = \n")
+
+
+def test_a_path_without_a_backend_is_refused(tmp_path: Path) -> None:
+    told = r"^this program: backend\.name: is missing; it is one of delta, .*memory"
+    with pytest.raises(ConfigError, match=told):
+        Headwater(path=tmp_path / "lake", environ={})
+    named = Headwater(path=tmp_path / "lake", environ={"HEADWATER_BACKEND__NAME": "delta"})
+    assert named.deployment.backend.name == "delta"
+    assert Headwater(environ={}).deployment.backend.name == "memory"
+
+
+@pytest.mark.parametrize(
+    ("ask", "told"),
+    [
+        (lambda _: Headwater("deploy.toml"), r"'deploy\.toml' is not a Deployment; from_config reads a file"),
+        (lambda _: Headwater.from_config(None), "None is not the path of a TOML file"),
+        (lambda _: Headwater.from_text(b"[backend]"), r"b'\[backend\]' is not the text of a deployment file"),
+        (lambda _: Headwater.from_dict([1]), r"\[1\] is not a dict of the tables of a deployment file"),
+        (lambda _: Headwater.from_dict("[backend]"), "is not a dict of the tables of a deployment file"),
+        (lambda hw: hw.move("lake"), "'lake' is not a Headwater"),
+        (lambda hw: hw.bootstrap("ranks", ["a"]), r"\['a'\] is not a dict"),
+        (lambda hw: hw.unpin(None), "there is no lease None"),
+        (lambda hw: hw.view(None), "there is no pipeline 'None'"),
+        (lambda hw: hw.view(["ranks"]), "there is no pipeline"),
+        (lambda hw: hw.pipeline(["ranks"]), r"there is no pipeline \['ranks'\]; there are: ranks"),
+        (lambda hw: hw.push(["handed"], None), r"there is no source \['handed'\]; there are: "),
+        (lambda hw: hw.view("ranks", label=1), "1 is not a label; give a datetime"),
+        (lambda _: Label("x"), "'x' is not a label; give a datetime"),
+        (lambda hw: hw.pin("ranks", hold=timedelta(days=999_999)), "is too long: a duration is at most 365000d"),
+        (lambda hw: hw.roll("states", "2024-03-01"), "'2024-03-01' is not a day; give a date"),
+        (lambda hw: hw.roll("states", 5), "5 is not a day; give a date"),
+        (lambda hw: hw.roll("states", datetime(2024, 3, 1)), r"datetime\(.*\) is not a day; give a date"),
+    ],
+)
+def test_a_value_of_another_type_is_told(ask: Any, told: str, tmp_path: Path) -> None:
+    headwater = Headwater(environ={})
+    handed = headwater.stream("handed", schema="id bigint, state string, at timestamp")
+    headwater.ranking("ranks", source=handed, group=["state"], id=["id"], order_by="at")
+    headwater.retraction("states", source=handed, group=["state"], measures={"n": "count(*)"}, updated_at="at")
+    headwater.push(handed, pl.DataFrame({"id": [1], "state": ["paid"], "at": [datetime(2024, 3, 1, tzinfo=UTC)]}))
+    with pytest.raises(HeadwaterError, match=told):
+        ask(headwater)
 
 
 @pytest.mark.parametrize(

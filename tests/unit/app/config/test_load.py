@@ -399,6 +399,27 @@ class TestEnvironment:
             "HEADWATER_BACKEND__NAM: there is no such key in deploy.toml; did you mean 'HEADWATER_BACKEND__NAME'?"
         )
 
+    @pytest.mark.parametrize("names", [("a-b", "a_b"), ("Orders", "orders")])
+    def test_an_override_of_two_keys_is_refused(self, refusal, names):
+        text = GOOD + "".join(
+            f'[sources.{name}]\nkind = "files"\npath = "{name}"\nschema = "id int"\n' for name in names
+        )
+        variable = f"HEADWATER_SOURCES__{names[1].upper()}__PATH"
+        assert refusal(text, **{variable: "elsewhere"}) == (
+            f"{variable}: sources.{names[0]}.path and sources.{names[1]}.path both have this name; write the value in"
+            ' deploy.toml, with "${NAME}" for what comes from the environment'
+        )
+
+    @pytest.mark.parametrize("variable", ["HEADWATER_RUN_POLL", "headwater_run__poll", "Headwater_Run_Poll"])
+    def test_a_variable_that_is_nearly_the_name_of_a_key_is_refused(self, refusal, variable):
+        assert refusal(GOOD, **{variable: "9s"}) == (
+            f"{variable}: has no effect; the variable of run.poll is HEADWATER_RUN__POLL: rename it, or remove it"
+        )
+
+    def test_a_variable_that_the_file_refers_to_may_have_any_name(self, deploy, tmp_path):
+        backend = deploy(changed('"lake"', '"${HEADWATER_BACKEND_PATH}"'), HEADWATER_BACKEND_PATH="here").backend
+        assert backend.path == str(tmp_path / "here")
+
     def test_an_override_of_a_list_is_told(self, refusal):
         said = refusal(GOOD, HEADWATER_PIPELINES__CONTRACT_RANK__GROUP="project_id")
         assert "pipelines.contract_rank.group is at least one text" in said

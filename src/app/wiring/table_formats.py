@@ -1,0 +1,42 @@
+"""Which formats the tables at the path of a deployment have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from types import MappingProxyType
+
+from ...domain.errors import ConfigError
+from ...domain.ledger.generation import SEPARATOR
+from ..config import Deployment
+
+_LOGS = MappingProxyType({"delta": "_delta_log", "hudi": ".hoodie"})
+"""The folder with a table's log, by format."""
+
+
+def tables_in(folder: Path) -> Iterator[tuple[str, str]]:
+    """The tables in a folder of a pipeline, by name, each with its format."""
+    for form, log in _LOGS.items():
+        yield from sorted((found.parent.name, form) for found in folder.glob(f"*/{log}"))
+
+
+def check_format(deployment: Deployment, pipeline: str) -> None:
+    """Refuse a pipeline whose tables are all of the other format: it would begin from nothing beside them.
+
+    Only a folder of this machine is looked at.
+
+    Raises:
+        ConfigError: names the folder and the other format.
+    """
+    own, root = deployment.backend.name.partition("-")[0], Path(deployment.backend.path or "")
+    if own not in _LOGS or not root.is_dir():
+        return
+    folders = [each for each in root.iterdir() if each.name.partition(SEPARATOR)[0] == pipeline]
+    formats = {form: folder for folder in folders for _, form in tables_in(folder)}
+    if formats and own not in formats:
+        form, folder = formats.popitem()
+        raise ConfigError(
+            f"pipeline {pipeline!r} has tables of {form} in {folder}, and backend {deployment.backend.name} would begin"
+            " from nothing beside them. Name the former backend again; or copy the pipelines to another path with"
+            " `headwater move`; or remove the folder"
+        )
