@@ -48,6 +48,13 @@ def digest(fingerprint_: str) -> str:
     return str(stored.get(_DIGEST, fingerprint_))
 
 
+def recorded_setting(fingerprint_: str, name: str) -> str | None:
+    """The value of a setting in a fingerprint, as text; None if it is not on record."""
+    stored = json.loads(fingerprint_) if fingerprint_.startswith("{") else {}
+    found = stored.get(_SETTINGS, {}).get(name)
+    return None if found is None else str(found)
+
+
 def changed_settings(built: str, now: str, also: Collection[str] = ()) -> str | None:
     """The settings that differ between two fingerprints, with old and new values, for display; None if they are equal.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import ClassVar
@@ -10,12 +11,13 @@ from attrs import field, frozen
 
 from ...duration import show_duration
 from ...errors import ConfigError
-from ...table.fingerprint import fingerprint
+from ...table.fingerprint import changed_settings, fingerprint, recorded_setting
 from ...table.groups import check_groupable
 from ...table.schema import Schema, check_own_names, free_name
 from ..measures import Estimate, Measure, describe
 from .panes import Panes
 
+_DIMENSIONS = "dimensions"
 LATE = ("drop", "revise")
 TICKS = ("sparse", "dense")
 WINDOW_START, TICK, GROUPING, REVISION = "window_start", "tick", "grouping", "revision"
@@ -137,7 +139,7 @@ class CumulateSettings:
         sets = sorted(tuple(sorted(each)) for each in self.dimensions)
         text = f"cumulate {self.dimension_schema.ddl} {sets} {measures} {self.event_time} {self.panes} {self.ticks}"
         settings = {
-            "dimensions": [list(each) for each in self.dimensions],
+            _DIMENSIONS: [list(each) for each in self.dimensions],
             "columns": self.dimension_schema.ddl or "none",
             "measures": describe(self.measures),
             "event_time": self.event_time,
@@ -147,6 +149,20 @@ class CumulateSettings:
         }
         retracted = self.schema.select(self._measured_columns) if self.retracts else None
         return fingerprint(text, settings, columns=retracted)
+
+    def changed(self, built: str) -> str | None:
+        """Return the settings that differ from the fingerprint of the tables; None if none does.
+
+        The order of the columns of a set is one of them, because rows are stored under it; see `grouping_of`. The
+        digest does not contain it.
+        """
+        reordered = _recorded_sets(built) != _recorded_sets(self.fingerprint)
+        return changed_settings(built, self.fingerprint, [_DIMENSIONS] if reordered else [])
+
+
+def _recorded_sets(fingerprint_: str) -> list[list[str]]:
+    """The dimension sets in a fingerprint, each with its columns in the order given; empty if not on record."""
+    return sorted(literal_eval(recorded_setting(fingerprint_, _DIMENSIONS) or "[]"))
 
 
 def grouping_of(dimensions: tuple[str, ...]) -> str:
