@@ -29,8 +29,8 @@ def fingerprint(
     Args:
         text: everything that stored rows depend on; two fingerprints are equal if the digests of this text are.
         settings: the same settings by their configuration keys, for messages.
-        columns: the columns of the source whose values a later row takes back, so that their types must stay; see
-            `changed_settings`.
+        columns: the columns of the source whose types must stay, because a later row takes their values back or is
+            compared with them; see `changed_settings`.
         views: by view, the settings that its rows depend on although no stored row does; see `changed_views`.
     """
     digest_ = hashlib.sha256(text.encode()).hexdigest()[:16]

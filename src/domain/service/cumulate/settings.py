@@ -126,8 +126,15 @@ class CumulateSettings:
         return self.schema.select(names)
 
     @property
-    def _measured_columns(self) -> tuple[str, ...]:
-        named = {name.lower() for measure in self.measures for name in measure.columns}
+    def _typed_columns(self) -> tuple[str, ...]:
+        """The columns whose types no table shows but stored rows depend on: subtracted ones, and those of estimates.
+
+        An estimate hashes the text of a value, which differs from type to type.
+        """
+        subtracted = (name for each in self.measures for name in each.columns if self.retracts)
+        estimated = (each.aggregate.argument for each in self.measures if isinstance(each, Estimate))
+        hashed = (name for each in estimated if each for name in each.columns)
+        named = {name.lower() for name in (*subtracted, *hashed)}
         return tuple(name for name in self.schema.names if name.lower() in named)
 
     @property
@@ -147,8 +154,7 @@ class CumulateSettings:
             "time_zone": self.time_zone,
             "ticks": self.ticks,
         }
-        retracted = self.schema.select(self._measured_columns) if self.retracts else None
-        return fingerprint(text, settings, columns=retracted)
+        return fingerprint(text, settings, columns=self.schema.select(self._typed_columns))
 
     def changed(self, built: str) -> str | None:
         """Return the settings that differ from the fingerprint of the tables; None if none does.
