@@ -168,4 +168,5 @@ class RetractionSettings:
             "identity": ", ".join(identity) or "auto or none",
             "past": "a table of yours" if self.past else "made of the days that passed",
         }
-        return fingerprint(text, settings, columns=self.schema.select(self.used_columns))
+        typed = dict.fromkeys((*self.used_columns, *filter(None, (self.updated_at, self.deleted_at))))
+        return fingerprint(text, settings, columns=self.schema.select(typed))  # the day depends on the type of a time
