@@ -11,6 +11,8 @@ from attrs import field, frozen
 
 from ...duration import show_duration
 from ...errors import ConfigError
+from ...source.decoding import decoding_of, subtracted_decoding
+from ...source.record_spec import RecordSpec
 from ...table.fingerprint import changed_settings, fingerprint, recorded_setting
 from ...table.groups import check_groupable
 from ...table.schema import Schema, check_own_names, free_name
@@ -49,6 +51,7 @@ class CumulateSettings:
             row to the end of the window.
         watermark_delay: how late rows may be.
         retracts: whether the source has retractions (a changelog, or a column `row_kind`).
+        records: how the source's records are read; None: not on record.
     """
 
     kind: ClassVar[str] = "cumulate"
@@ -66,6 +69,7 @@ class CumulateSettings:
     ticks: str = "sparse"
     watermark_delay: timedelta = timedelta()
     retracts: bool = False
+    records: RecordSpec | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if not self.measures:
@@ -154,7 +158,14 @@ class CumulateSettings:
             "time_zone": self.time_zone,
             "ticks": self.ticks,
         }
-        return fingerprint(text, settings, columns=self.schema.select(self._typed_columns))
+        subtracted = (*self._typed_columns, *self.dimension_schema.names, self.event_time)
+        return fingerprint(
+            text,
+            settings,
+            columns=self.schema.select(self._typed_columns),
+            decoding=decoding_of(self.records),
+            fixed_decoding=subtracted_decoding(self.records, subtracted),
+        )
 
     def changed(self, built: str) -> str | None:
         """Return the settings that differ from the fingerprint of the tables; None if none does.
