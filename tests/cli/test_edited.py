@@ -148,3 +148,31 @@ def test_values_that_later_rows_take_back(folder: Path, service: str, old: str, 
         headwater.run(until_idle=True)
     with Headwater.from_text(text.replace(old, new)) as headwater, pytest.raises(ConfigError, match=why):
         headwater.run(until_idle=True)
+
+
+@pytest.mark.parametrize(
+    ("service", "old", "new"),
+    [
+        ('service = "cumulate"\nstep = "1h"\nmeasures = { n = "approx_count_distinct(x)" }\n', "x decimal(9,1)", "decimal(9,3)"),
+        ('service = "retraction"\ntime_zone = "Asia/Tokyo"\nupdated_at = "u"\nmeasures = { n = "count(*)" }\n', "u timestamp", "timestamp_ntz"),
+    ],
+    ids=["the hash of an estimate", "the day of a change"],
+)  # fmt: skip
+def test_types_that_no_table_shows(folder: Path, service: str, old: str, new: str) -> None:
+    from headwater.domain.errors import ConfigError
+
+    row = {"x": 1.5, "u": "2024-03-01 20:00:00", "t": "2024-03-01T00:00:00Z"}
+    (folder / "in" / "1.json").write_text(json.dumps(row))
+    source = RANKED[: RANKED.index("schema")].replace("{folder}", str(folder))
+    text = (
+        f'{source}schema = "x decimal(9,1), u timestamp, t timestamp"\nevent_time = "t"\n'
+        f'[pipelines.p]\nsource = "events"\n{service}'
+    )
+    name, type_ = old.split()
+    for schema in (text, text.replace(", t timestamp", ", t timestamp, more int")):
+        with Headwater.from_text(schema) as headwater:
+            headwater.run(until_idle=True)
+    edited = text.replace(old, f"{name} {new}")
+    with Headwater.from_text(edited) as headwater, pytest.raises(ConfigError) as refused:
+        headwater.run(until_idle=True)
+    assert f"other types of columns: {name} {type_} -> {new};" in str(refused.value)

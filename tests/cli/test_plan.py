@@ -53,7 +53,7 @@ measures = {{ n = "count(*)", total = "sum(v)" }}
 service = "cumulate"
 source = "events"
 step = "1m"
-dimensions = [["g"], []]
+dimensions = [["g"], ["id"], ["g", "id"]]
 measures = {{ n = "count(*)", total = "sum(v)" }}
 
 [pipelines.wide]
@@ -108,7 +108,9 @@ EDITS = [
     # cumulate
     ("ticks", 'step = "1m"', 'step = "1m"\nlate = "revise"', Verdict.NOTHING, ""),
     ("ticks", 'step = "1m"', 'step = "2m"', Verdict.REBUILD, "step 1m -> 2m"),
-    ("ticks", '[["g"], []]', '[["g"]]', Verdict.REBUILD, "dimensions"),
+    ("ticks", ', ["g", "id"]]', "]", Verdict.REBUILD, "dimensions"),
+    ("ticks", '["id"], ["g", "id"]', '["g", "id"], ["id"]', Verdict.NOTHING, ""),
+    ("ticks", '["g", "id"]', '["id", "g"]', Verdict.REBUILD, "['g', 'id']] -> [['g'], ['id'], ['id', 'g']]"),
     # wide table
     ("wide", 'columns = ["g", "v"]\n\n[pipelines.m', 'columns = ["g", "v", "w"]\n\n[pipelines.m', Verdict.WIDENED, "`w` double"),
     ("wide", 'columns = ["g", "v"]\n\n[pipelines.m', 'columns = ["g"]\n\n[pipelines.m', Verdict.REBUILD, "column v of topic one (it is gone)"),

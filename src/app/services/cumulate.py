@@ -44,6 +44,7 @@ class CumulateKind(ServiceKind[CumulateSettings, Cumulate]):
             **table.fields(CumulateSettings),
             "measures": tuple(measures(table, source, estimates=True)),
             "watermark_delay": source.watermark_delay,
+            "records": source.records,
             "retracts": source.records.row_kind is not None or source.records.format in CHANGE_FORMATS,
         }
         settings = table.build(lambda: CumulateSettings(table.name, schema, event_time, **own))

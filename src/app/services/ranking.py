@@ -48,6 +48,7 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
             "order_by": order_by,
             "descending": table["order_by"].startswith("-"),
             "event_time": source.event_time,
+            "records": source.records,
         }
         return PipelineSettings(source.name, table.build(lambda: RankingSettings(table.name, schema, **own)))
 

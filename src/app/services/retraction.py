@@ -88,6 +88,7 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
             "unplaced": identity == AUTO and format_ in CHANGE_FORMATS and not tells_log,
             "same_time": table["updated_at"] in source.records.changes.metadata,
             "event_time": source.event_time,
+            "records": source.records,
         }
         return PipelineSettings(source.name, table.build(lambda: RetractionSettings(table.name, schema, **own)))
 

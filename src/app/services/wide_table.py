@@ -143,6 +143,7 @@ class _Topic:
                 absent=self._absent(),
                 event_time=self.source.event_time,
                 watermark_delay=self.source.watermark_delay,
+                records=self.source.records,
             )
         )
 

@@ -137,7 +137,15 @@ class _Planner:
         recomputed = list(self._recomputed(pipeline, ledger.latest))
         widened = [f"table {table}: new columns {columns.ddl}" for table, columns in added.items() if columns.columns]
         left = [f"table {table} is no longer written, and left behind" for table in versions if table not in added]
-        return Edit("pipeline", name, _first(recomputed, widened, left), (*recomputed, *widened, *left))
+        details = (*recomputed, *widened, *left, *self._read_otherwise(name, ledger.latest))
+        return Edit("pipeline", name, _first(recomputed, widened, left), details)
+
+    def _read_otherwise(self, name: str, latest: Publication) -> Iterator[str]:
+        if changed := self.services[name].changed_decoding(latest.fingerprint):
+            yield (
+                f"its source is read with {changed}: rows that are stored stay as they were read, and what was skipped"
+                " is not read again"
+            )
 
     def _recomputed(self, pipeline: PipelineSettings, latest: Publication) -> Iterator[str]:
         name, service = pipeline.name, self.services[pipeline.name]

@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..ledger.label import Label
 from ..ledger.ledger import Snapshot
 from ..table.change import Change
-from ..table.fingerprint import changed_settings, changed_views
+from ..table.fingerprint import changed_decoding, changed_settings, changed_views
 from ..table.net_changes import net_changes
 from ..table.spec import TableSpec
 from ..table.view_spec import ViewSpec
@@ -158,6 +158,13 @@ class Service(Protocol):
         None if they can be continued.
         """
         return changed_settings(fingerprint, self.fingerprint)
+
+    def changed_decoding(self, fingerprint: str) -> str | None:
+        """The changed settings by which sources are read, for display; None if none has changed.
+
+        Tables are continued with them, unless `changed` says otherwise: rows that are stored stay as they were read.
+        """
+        return changed_decoding(fingerprint, self.fingerprint)
 
     def recomputes(self, fingerprint: str) -> bool:  # noqa: ARG002 - overriding methods use it
         """Whether the next epoch computes all rows again, because tables have another fingerprint; see `changed`."""

@@ -1,7 +1,8 @@
 """Fingerprints of the settings that tables were built with.
 
 The digest decides whether the tables can be continued; the settings are for messages. Besides, a fingerprint records
-the types of the columns that changes are computed from, and the settings of views that are computed on read.
+the types of the columns that changes are computed from, the settings by which a source is read, and the settings of
+views that are computed on read.
 """
 
 from __future__ import annotations
@@ -15,6 +16,12 @@ from typing import Any
 from .schema import INTEGERS, Schema
 
 _DIGEST, _SETTINGS, _TYPES, _VIEWS = "digest", "settings", "types", "views"
+DECODING, FIXED_DECODING = "(decoding)", "(fixed decoding)"
+"""The parts of a fingerprint with all settings by which its sources are read, and with those of them that must stay.
+
+No topic of a wide table has these names.
+"""
+_NOTHING: Mapping[str, str] = MappingProxyType({})
 
 
 def fingerprint(
@@ -22,21 +29,27 @@ def fingerprint(
     settings: Mapping[str, object],
     *,
     columns: Schema | None = None,
-    views: Mapping[str, object] = MappingProxyType({}),
+    views: Mapping[str, object] = _NOTHING,
+    decoding: Mapping[str, str] = _NOTHING,
+    fixed_decoding: Mapping[str, str] = _NOTHING,
 ) -> str:
     """The fingerprint of a service's settings, as JSON.
 
     Args:
         text: everything that stored rows depend on; two fingerprints are equal if the digests of this text are.
         settings: the same settings by their configuration keys, for messages.
-        columns: the columns of the source whose values a later row takes back, so that their types must stay; see
-            `changed_settings`.
+        columns: the columns of the source whose types must stay, because a later row takes their values back or is
+            compared with them; see `changed_settings`.
+        decoding: the settings by which the source is read; see `changed_decoding`.
+        fixed_decoding: those of them that must stay, because a later row finds or takes back a stored one by values
+            that they decide; see `changed_settings`.
         views: by view, the settings that its rows depend on although no stored row does; see `changed_views`.
     """
     digest_ = hashlib.sha256(text.encode()).hexdigest()[:16]
     found: dict[str, Any] = {_DIGEST: digest_, _SETTINGS: {name: str(value) for name, value in settings.items()}}
     if columns:
         found[_TYPES] = {each.name: each.type.ddl for each in columns.columns}
+    found |= {part: dict(given) for part, given in ((DECODING, decoding), (FIXED_DECODING, fixed_decoding)) if given}
     if views:
         found[_VIEWS] = {name: str(value) for name, value in views.items()}
     return json.dumps(found, sort_keys=True, separators=(",", ":"))
@@ -48,11 +61,18 @@ def digest(fingerprint_: str) -> str:
     return str(stored.get(_DIGEST, fingerprint_))
 
 
+def recorded_setting(fingerprint_: str, name: str) -> str | None:
+    """The value of a setting in a fingerprint, as text; None if it is not on record."""
+    stored = json.loads(fingerprint_) if fingerprint_.startswith("{") else {}
+    found = stored.get(_SETTINGS, {}).get(name)
+    return None if found is None else str(found)
+
+
 def changed_settings(built: str, now: str, also: Collection[str] = ()) -> str | None:
     """The settings that differ between two fingerprints, with old and new values, for display; None if they are equal.
 
-    They are equal if the digests are, and the types of columns where both record them; one integer type is as good as
-    another.
+    They are equal if the digests are, and, where both record them, the types of columns (one integer type is as good
+    as another) and the settings of the source that must stay.
 
     Args:
         built: the fingerprint of the tables.
@@ -65,7 +85,9 @@ def changed_settings(built: str, now: str, also: Collection[str] = ()) -> str | 
     same = digest(built) == digest(now)
     settings = _describe(each for each in _differences(_SETTINGS, built, now) if not same or each[0] in also)
     types = _describe(each for each in _differences(_TYPES, built, now) if not (same and INTEGERS.issuperset(each[1:])))
-    found = [f"{what}: {text}" for what, text in (("settings", settings), ("types of columns", types)) if text]
+    source = changed_decoding(built, now, FIXED_DECODING)
+    parts = (("settings", settings), ("types of columns", types), ("settings of its source", source))
+    found = [f"{what}: {text}" for what, text in parts if text]
     if not (found or same):
         return "settings (what they were is not on record)"
     return "; ".join(found) or None
@@ -78,6 +100,16 @@ def changed_views(built: str, now: str) -> frozenset[str]:
     frozenset({'top'})
     """
     return frozenset(name for name, _, _ in _differences(_VIEWS, built, now))
+
+
+def changed_decoding(built: str, now: str, part: str = DECODING) -> str | None:
+    """The settings of sources that differ, with old and new values, for display; None if none does.
+
+    >>> old, new = (fingerprint("a", {}, decoding={"header": each}) for each in ("true", "false"))
+    >>> changed_decoding(old, new)
+    'header true -> false'
+    """
+    return _describe(_differences(part, built, now)) or None
 
 
 def _differences(part: str, *fingerprints: str) -> list[tuple[str, str, str]]:

@@ -10,6 +10,7 @@ from attrs import field, frozen
 from ...duration import show_duration
 from ...errors import ConfigError
 from ...source.changelog.settings import CHANGE_FORMATS, COUNTED, NONE
+from ...source.decoding import decoding_of, key_decoding
 from ...source.record_spec import RecordSpec
 from ...table.fingerprint import fingerprint
 from ...table.schema import Column, Schema, check_compared, check_own_names
@@ -142,4 +143,5 @@ class BulkMergeSettings:
             "transactions": self.changelog.transactions,
             "history": show_duration(self.history),
         }
-        return fingerprint(text, settings)
+        fixed = key_decoding(self.changelog, (*self.key, *self.position))
+        return fingerprint(text, settings, decoding=decoding_of(self.changelog), fixed_decoding=fixed)

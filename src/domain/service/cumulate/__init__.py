@@ -56,12 +56,16 @@ class Cumulate(Service):
             if each.name in tables.state_tables
         }
         self.fingerprint = settings.fingerprint
+        self._settings = settings
         self.tables = tables.commit_order
         self.views = view_specs(settings)
         revisions = Revisions(tables, panes, ticks, engine, settings.measures)
         lateness = Lateness(panes, settings.event_time, settings.watermark_delay, engine)
         self._step = CumulateStep(settings, tables, panes, ticks, revisions, lateness, states, engine, queries)
         self._views = CumulateViews(settings, tables, panes, ticks, engine)
+
+    def changed(self, fingerprint: str) -> str | None:
+        return self._settings.changed(fingerprint)
 
     def prepare(self, batch: Batch) -> Batch:
         return self._step.prepare(batch)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ast import literal_eval
 from collections.abc import Iterable
 from datetime import timedelta
 from typing import ClassVar
@@ -10,12 +11,15 @@ from attrs import field, frozen
 
 from ...duration import show_duration
 from ...errors import ConfigError
-from ...table.fingerprint import fingerprint
+from ...source.decoding import decoding_of, subtracted_decoding
+from ...source.record_spec import RecordSpec
+from ...table.fingerprint import changed_settings, fingerprint, recorded_setting
 from ...table.groups import check_groupable
 from ...table.schema import Schema, check_own_names, free_name
 from ..measures import Estimate, Measure, describe
 from .panes import Panes
 
+_DIMENSIONS = "dimensions"
 LATE = ("drop", "revise")
 TICKS = ("sparse", "dense")
 WINDOW_START, TICK, GROUPING, REVISION = "window_start", "tick", "grouping", "revision"
@@ -47,6 +51,7 @@ class CumulateSettings:
             row to the end of the window.
         watermark_delay: how late rows may be.
         retracts: whether the source has retractions (a changelog, or a column `row_kind`).
+        records: how the source's records are read; None: not on record.
     """
 
     kind: ClassVar[str] = "cumulate"
@@ -64,6 +69,7 @@ class CumulateSettings:
     ticks: str = "sparse"
     watermark_delay: timedelta = timedelta()
     retracts: bool = False
+    records: RecordSpec | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if not self.measures:
@@ -124,8 +130,15 @@ class CumulateSettings:
         return self.schema.select(names)
 
     @property
-    def _measured_columns(self) -> tuple[str, ...]:
-        named = {name.lower() for measure in self.measures for name in measure.columns}
+    def _typed_columns(self) -> tuple[str, ...]:
+        """The columns whose types no table shows but stored rows depend on: subtracted ones, and those of estimates.
+
+        An estimate hashes the text of a value, which differs from type to type.
+        """
+        subtracted = (name for each in self.measures for name in each.columns if self.retracts)
+        estimated = (each.aggregate.argument for each in self.measures if isinstance(each, Estimate))
+        hashed = (name for each in estimated if each for name in each.columns)
+        named = {name.lower() for name in (*subtracted, *hashed)}
         return tuple(name for name in self.schema.names if name.lower() in named)
 
     @property
@@ -137,7 +150,7 @@ class CumulateSettings:
         sets = sorted(tuple(sorted(each)) for each in self.dimensions)
         text = f"cumulate {self.dimension_schema.ddl} {sets} {measures} {self.event_time} {self.panes} {self.ticks}"
         settings = {
-            "dimensions": [list(each) for each in self.dimensions],
+            _DIMENSIONS: [list(each) for each in self.dimensions],
             "columns": self.dimension_schema.ddl or "none",
             "measures": describe(self.measures),
             "event_time": self.event_time,
@@ -145,8 +158,28 @@ class CumulateSettings:
             "time_zone": self.time_zone,
             "ticks": self.ticks,
         }
-        retracted = self.schema.select(self._measured_columns) if self.retracts else None
-        return fingerprint(text, settings, columns=retracted)
+        subtracted = (*self._typed_columns, *self.dimension_schema.names, self.event_time)
+        return fingerprint(
+            text,
+            settings,
+            columns=self.schema.select(self._typed_columns),
+            decoding=decoding_of(self.records),
+            fixed_decoding=subtracted_decoding(self.records, subtracted),
+        )
+
+    def changed(self, built: str) -> str | None:
+        """Return the settings that differ from the fingerprint of the tables; None if none does.
+
+        The order of the columns of a set is one of them, because rows are stored under it; see `grouping_of`. The
+        digest does not contain it.
+        """
+        reordered = _recorded_sets(built) != _recorded_sets(self.fingerprint)
+        return changed_settings(built, self.fingerprint, [_DIMENSIONS] if reordered else [])
+
+
+def _recorded_sets(fingerprint_: str) -> list[list[str]]:
+    """The dimension sets in a fingerprint, each with its columns in the order given; empty if not on record."""
+    return sorted(literal_eval(recorded_setting(fingerprint_, _DIMENSIONS) or "[]"))
 
 
 def grouping_of(dimensions: tuple[str, ...]) -> str:

@@ -7,6 +7,8 @@ from typing import ClassVar
 from attrs import asdict, field, frozen
 
 from ...errors import ConfigError
+from ...source.decoding import decoding_of, key_decoding, subtracted_decoding
+from ...source.record_spec import RecordSpec
 from ...table.fingerprint import fingerprint
 from ...table.schema import TIMES, Schema, check_flat, check_own_names, free_name
 
@@ -38,6 +40,7 @@ class RankingSettings:
             all files whose range of ids overlaps that of the batch. ``same-segment``: in the group and segment of the
             new record. This costs nothing more; it is right for events that never change, and for changelogs with
             complete before images.
+        records: how the source's records are read; None: not on record.
     """
 
     kind: ClassVar[str] = "ranking"
@@ -57,6 +60,7 @@ class RankingSettings:
     event_time: str | None = None
     top: int = 10
     repeats: str = "anywhere"
+    records: RecordSpec | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         self._check_choices()
@@ -109,11 +113,26 @@ class RankingSettings:
     def fingerprint(self) -> str:
         """A text that changes with every setting that stored rows depend on."""
         values = asdict(
-            self, filter=lambda attribute, _: attribute.name not in {"top", "repeats", "event_time", "schema"}
+            self,
+            filter=lambda attribute, _: attribute.name not in {"top", "repeats", "event_time", "schema", "records"},
         )
         other_name = "" if self.rank == RANK else f" {self.rank}"
         text = f"{sorted(values.items())} {self.schema[self.order_by].ddl}{other_name}"
         order = f"{'-' if self.descending else ''}{self.order_by} ({self.schema[self.order_by].ddl})"
         columns = {name: ", ".join(getattr(self, name)) or "none" for name in ("group", "id", "tie_break")}
         own = {name: values[name] for name in ("method", "segment", "offset", "time_zone", "nulls")}
-        return fingerprint(text, {**columns, "order_by": order, **own}, views={"top": self.top})
+        return fingerprint(
+            text,
+            {**columns, "order_by": order, **own},
+            views={"top": self.top},
+            decoding=decoding_of(self.records),
+            fixed_decoding=self._fixed_decoding,
+        )
+
+    @property
+    def _fixed_decoding(self) -> dict[str, str]:
+        """The settings of the source that decide where the earlier row of an id is looked for."""
+        if self.repeats == "anywhere":
+            return key_decoding(self.records, self.id)
+        found_by = (*self.group, *self.id, self.order_by)
+        return {**subtracted_decoding(self.records, found_by), **key_decoding(self.records, found_by)}

@@ -10,6 +10,8 @@ from attrs import field, frozen
 
 from ...errors import ConfigError
 from ...source.changelog.log_columns import IN_LOG
+from ...source.decoding import decoding_of, subtracted_decoding
+from ...source.record_spec import RecordSpec
 from ...table.fingerprint import fingerprint
 from ...table.groups import check_groupable
 from ...table.schema import INTEGERS, TIMES, Schema, check_own_names, free_name
@@ -61,6 +63,7 @@ class RetractionSettings:
         roll_after: a day moves into the past when the watermark is later than its end by this time; None: only a
             command moves days.
         past: a user-supplied table that replaces the past; None: the past is the sum of the days before the cut.
+        records: how the source's records are read; None: not on record.
     """
 
     kind: ClassVar[str] = "retraction"
@@ -81,6 +84,7 @@ class RetractionSettings:
     event_time: str | None = None
     roll_after: timedelta | None = None
     past: PastTable | None = None
+    records: RecordSpec | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if not self.measures:
@@ -168,4 +172,11 @@ class RetractionSettings:
             "identity": ", ".join(identity) or "auto or none",
             "past": "a table of yours" if self.past else "made of the days that passed",
         }
-        return fingerprint(text, settings, columns=self.schema.select(self.used_columns))
+        typed = dict.fromkeys((*self.used_columns, *filter(None, (self.updated_at, self.deleted_at))))
+        return fingerprint(
+            text,
+            settings,
+            columns=self.schema.select(typed),  # the day depends on the type of a time
+            decoding=decoding_of(self.records),
+            fixed_decoding=subtracted_decoding(self.records, typed),
+        )

@@ -12,7 +12,10 @@ from attrs import field, frozen
 
 from ...errors import ConfigError
 from ...source.changelog.settings import CHANGE_FORMATS
+from ...source.decoding import decoding_of, key_decoding
+from ...source.record_spec import RecordSpec
 from ...sql import Expression
+from ...table.fingerprint import DECODING, FIXED_DECODING, changed_decoding
 from ...table.schema import TIMES, Column, DataType, Schema, check_compared, check_own_names, column, free_name
 
 GENERATORS = frozenset({"explode"})
@@ -56,6 +59,7 @@ class TopicSettings:
         absent: what a missing column of a record does: ``keep`` has no effect, ``null`` stores null.
         event_time: the column of the watermark; None for no watermark.
         watermark_delay: how late records may be.
+        records: how the source's records are read; None: not on record.
     """
 
     name: str
@@ -69,6 +73,7 @@ class TopicSettings:
     absent: str = "null"
     event_time: str | None = None
     watermark_delay: timedelta = field(kw_only=True)
+    records: RecordSpec | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if not _TOPIC.fullmatch(self.name):
@@ -219,7 +224,10 @@ class WideTableSettings:
 
     @property
     def fingerprint(self) -> str:
-        """A JSON object with a hash of each part that stored rows depend on: the key, each topic and each column."""
+        """A JSON object with a hash of each part that stored rows depend on (the key, each topic and each column).
+
+        Besides, it has the settings by which the sources are read.
+        """
         key = ((each.name, each.type.ddl) for each in self.key_columns)
         parts: dict[str, tuple[object, ...]] = {_KEY: ("key", *key)}
         for topic in self.topics:
@@ -234,15 +242,30 @@ class WideTableSettings:
             for each in topic.own(self.key):
                 parts[f"{topic.name}.{each.name}"] = (each.expression.sql, each.type.ddl)
         hashes = {name: hashlib.sha256(repr(part).encode()).hexdigest()[:8] for name, part in parts.items()}
-        return json.dumps(hashes, sort_keys=True, separators=(",", ":"))
+        return json.dumps({**hashes, **self._decoding}, sort_keys=True, separators=(",", ":"))
+
+    @property
+    def _decoding(self) -> dict[str, dict[str, str]]:
+        """The parts of a fingerprint for the settings by which the sources are read; those of key and sequence stay."""
+        all_: dict[str, str] = {}
+        fixed: dict[str, str] = {}
+        for topic in self.topics:
+            compared = (*topic.sequence, *(each for each in topic.columns if each.name in self.key))
+            columns = [name for each in compared for name in each.expression.columns]
+            of_topic = f"of topic {topic.name}"
+            all_ |= {f"{name} {of_topic}": value for name, value in decoding_of(topic.records).items()}
+            fixed |= {f"{name} {of_topic}": value for name, value in key_decoding(topic.records, columns).items()}
+        return {DECODING: all_, FIXED_DECODING: fixed}
 
     def changed(self, fingerprint: str) -> str | None:
         """Return the settings that differ from another fingerprint; None if there are only new topics and columns."""
         now, built = json.loads(self.fingerprint), json.loads(fingerprint) if fingerprint.startswith("{") else {}
         if _KEY not in built:
             return "service"
-        other = [name for name, hash_ in built.items() if now.get(name) != hash_]
-        return ", ".join(_describe_change(name, removed=name not in now) for name in other) or None
+        hashes = ((name, value) for name, value in built.items() if name not in {DECODING, FIXED_DECODING})
+        other = [_describe_change(name, removed=name not in now) for name, hash_ in hashes if now.get(name) != hash_]
+        source = changed_decoding(fingerprint, self.fingerprint, FIXED_DECODING)
+        return ", ".join((*other, *filter(None, [source]))) or None
 
 
 def _describe_change(name: str, *, removed: bool) -> str:

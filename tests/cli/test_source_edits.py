@@ -1,0 +1,169 @@
+"""How a source is read is edited: tables go on where stored rows stand on their own, and stop where one is taken back."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater import Headwater
+from headwater.app.run.clock import SystemClock
+from headwater.app.wiring.edits import Verdict, plan_edits
+from headwater.domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+DEPLOYMENT = """
+[backend]
+name = "delta"
+engine = "local"
+path = "{folder}/lake"
+
+[sources.log]
+kind = "files"
+path = "{folder}/in"
+format = "maxwell-json"
+schema = "id int, g string, due timestamp, at timestamp, seen timestamp"
+key = ["id"]
+tables = ['d\\.o']
+metadata = {{ at = "commit_time" }}
+
+[sources.lines]
+kind = "files"
+path = "{folder}/lines"
+format = "csv"
+schema = "op string, id int, g string, t timestamp"
+row_kind = "op"
+event_time = "t"
+
+[sources.events]
+kind = "files"
+path = "{folder}/lines"
+format = "csv"
+schema = "id int, g string, t timestamp"
+event_time = "t"
+
+[pipelines.anywhere]
+service = "ranking"
+source = "log"
+group = ["g"]
+id = ["id"]
+order_by = "due"
+
+[pipelines.same]
+service = "ranking"
+source = "log"
+group = ["g"]
+id = ["id"]
+order_by = "due"
+repeats = "same-segment"
+
+[pipelines.counts]
+service = "retraction"
+source = "log"
+group = ["g"]
+updated_at = "at"
+measures = {{ n = "count(*)" }}
+
+[pipelines.latest]
+service = "retraction"
+source = "log"
+updated_at = "at"
+measures = {{ last = "max(due)" }}
+
+[pipelines.wide]
+service = "wide_table"
+key = ["id"]
+[pipelines.wide.topics.by_due]
+source = "log"
+columns = ["g"]
+sequence = ["due"]
+[pipelines.wide.topics.by_commit]
+source = "log"
+columns = ["seen"]
+sequence = ["at"]
+
+[pipelines.totals]
+service = "retraction"
+source = "lines"
+group = ["g"]
+updated_at = "t"
+measures = {{ n = "count(*)" }}
+
+[pipelines.ticks]
+service = "cumulate"
+source = "events"
+step = "1h"
+measures = {{ n = "count(*)" }}
+"""
+ZONE = "\ntime_zone = 'Asia/Tokyo'"
+AFTER_KEY, AFTER_LINES, AFTER_EVENTS = (
+    'key = ["id"]\ntables',
+    'row_kind = "op"',
+    'schema = "id int, g string, t timestamp"',
+)
+STAYS = "rows that are stored stay as they were read"
+EDITS = [
+    ("anywhere", AFTER_KEY, f'key = ["id"]{ZONE}\ntables', Verdict.NOTHING, f"time_zone UTC -> Asia/Tokyo: {STAYS}"),
+    ("same", AFTER_KEY, f'key = ["id"]{ZONE}\ntables', Verdict.REBUILD, "settings of its source: time_zone UTC -> Asia/Tokyo;"),
+    ("counts", AFTER_KEY, f'key = ["id"]{ZONE}\ntables', Verdict.NOTHING, f"time_zone UTC -> Asia/Tokyo: {STAYS}"),
+    ("latest", AFTER_KEY, f'key = ["id"]{ZONE}\ntables', Verdict.REBUILD, "settings of its source: time_zone UTC -> Asia/Tokyo;"),
+    ("wide", AFTER_KEY, f'key = ["id"]{ZONE}\ntables', Verdict.REBUILD, "other time_zone of topic by_due UTC -> Asia/Tokyo;"),
+    ("anywhere", "'d\\.o'", "'d\\..*'", Verdict.NOTHING, "what was skipped is not read again"),
+    ("counts", "'d\\.o'", "'d\\..*'", Verdict.NOTHING, "tables d\\.o -> d\\..*"),
+    ("wide", "'d\\.o'", "'d\\..*'", Verdict.NOTHING, "tables of topic by_commit d\\.o -> d\\..*"),
+    ("latest", 'at = "commit_time"', 'at = "commit_time", seen = "commit_time"', Verdict.NOTHING, "metadata at = commit_time ->"),
+    ("latest", 'at = "commit_time"', 'at = "commit_time", due = "commit_time"', Verdict.REBUILD, "metadata at = commit_time ->"),
+    ("totals", AFTER_LINES, f"{AFTER_LINES}{ZONE}", Verdict.REBUILD, "time_zone UTC -> Asia/Tokyo"),
+    ("totals", AFTER_LINES, f"{AFTER_LINES}\nnull_value = ['', '-']", Verdict.REBUILD, "null_value '' -> '', '-'"),
+    ("totals", AFTER_LINES, "", Verdict.REBUILD, "row_kind op -> none"),
+    ("ticks", AFTER_EVENTS, f"{AFTER_EVENTS}{ZONE}", Verdict.NOTHING, STAYS),
+    ("ticks", AFTER_EVENTS, f"{AFTER_EVENTS}\nnull_value = ['', '-']", Verdict.NOTHING, "null_value '' -> '', '-'"),
+    ("ticks", AFTER_EVENTS, 'schema = "op string, id int, g string, t timestamp"\nrow_kind = "op"', Verdict.REBUILD, "row_kind none -> op"),
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a deployment that has run."""
+    folder = tmp_path_factory.mktemp("source")
+    (folder / "in").mkdir()
+    (folder / "lines").mkdir()
+    row = {"id": 1, "g": "a", "due": "2024-03-05 03:00:00", "seen": "2024-03-01 10:00:00"}
+    message = {"database": "d", "table": "o", "type": "insert", "ts": 1709251200, "commit": True, "data": row}
+    (folder / "in" / "1.json").write_text(json.dumps(message))
+    (folder / "lines" / "1.csv").write_text("op,id,g,t\n+I,1,a,2024-03-01 10:00:00\n")
+    with Headwater.from_text(DEPLOYMENT.format(folder=folder)) as headwater:
+        headwater.run(until_idle=True)
+    return folder
+
+
+def planned(headwater: Headwater, pipeline: str) -> tuple[Verdict, str]:
+    edits = plan_edits(headwater.deployment, headwater.services, SystemClock())
+    assert edits is not None
+    return next((each.verdict, "; ".join(each.details)) for each in edits if each.name == pipeline)
+
+
+@pytest.mark.parametrize("edit", EDITS, ids=lambda edit: f"{edit[0]}: {edit[4]}")
+def test_the_plan_and_the_run_agree(built: Path, tmp_path: Path, edit: tuple[Any, ...]) -> None:
+    pipeline, old, new, verdict, why = edit
+    assert DEPLOYMENT.count(old) == 1
+    shutil.copytree(built / "lake", tmp_path / "lake")
+    text = DEPLOYMENT.replace(old, new).format(folder=built).replace(f"{built}/lake", f"{tmp_path}/lake")
+    with Headwater.from_text(text) as headwater:
+        found, details = planned(headwater, pipeline)
+        assert (found, why in details) == (verdict, True), details
+        if verdict is Verdict.REBUILD:
+            with pytest.raises(ConfigError) as refused:
+                headwater.run([pipeline], until_idle=True)
+            assert str(refused.value) == details
+        else:
+            headwater.run([pipeline], until_idle=True)
+
+
+def test_what_is_not_edited_is_not_mentioned(built: Path) -> None:
+    with Headwater.from_text(DEPLOYMENT.format(folder=built)) as headwater:
+        assert {planned(headwater, each) for each in headwater.services} == {(Verdict.NOTHING, "")}
