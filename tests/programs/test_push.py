@@ -14,7 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater import Headwater
+from headwater.app.api.pipeline import Pipeline
 from headwater.domain.errors import BadInput, ConfigError, EngineLimit, NotSupported, SourceChanged, SumOverflow
+from headwater.domain.ledger.writer import LedgerWriter
 from tests.properties.effort import examples
 
 if TYPE_CHECKING:
@@ -120,6 +122,35 @@ class TestPush:
             assert headwater.replay("ranks").left == 1
 
 
+def interrupt_once(monkeypatch: pytest.MonkeyPatch, of: type, method: str, pipeline: str) -> None:
+    """Let Ctrl-C come once, when a method of a pipeline is called."""
+    usual, interrupted = getattr(of, method), list[bool]()
+
+    def interrupting(self: Any, *args: Any, **more: Any) -> Any:
+        if not interrupted and pipeline in {getattr(self, "pipeline", None), getattr(self, "name", None)}:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+        return usual(self, *args, **more)
+
+    monkeypatch.setattr(of, method, interrupting)
+
+
+@pytest.mark.parametrize("backend", ["memory", "delta:local"])
+def test_a_push_that_is_interrupted_between_two_commits_leaves_nothing(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with states(backend, tmp_path) as headwater:
+        headwater.ranking("ranks", source="orders", group=["state"], id=["id"], order_by="at")
+        headwater.push("orders", rows((1, "new")))
+        interrupt_once(monkeypatch, LedgerWriter, "publish", "ranks")
+        with pytest.raises(KeyboardInterrupt):
+            headwater.push("orders", rows((2, "new"), (3, "paid")), number=1)
+        headwater.push("orders", rows((4, "new"), (5, "new")), number=2)  # it comes in place of the other one
+        ranks = headwater.view("ranks").select("state", "id", "rank").sort("state", "id").rows()
+        assert ranks == [("new", 1, 1), ("new", 4, 1), ("new", 5, 2)]
+        assert headwater.view("ranks.cells")["_count"].sum() == 3
+
+
 def too_large() -> pl.DataFrame:
     """Two orders whose numbers have no sum."""
     return rows((1, "paid"), (2, "paid")).with_columns(pl.lit(2**62).alias("id"))
@@ -171,6 +202,35 @@ class TestSeveralPipelinesOfOneSource:
             with pytest.raises(ConfigError, match="last numbers: states 1, totals 0"):
                 other.push("orders", rows((1, "new")))
             assert other.push("orders", rows((1, "new")), number=2)
+
+    @pytest.mark.parametrize(("of", "method"), [(Pipeline, "push"), (LedgerWriter, "publish")])
+    def test_a_push_that_was_interrupted_in_one_is_made_again_with_its_number(
+        self, of: type, method: str, headwater: Headwater, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        interrupt_once(monkeypatch, of, method, "totals")
+        with pytest.raises(KeyboardInterrupt) as interrupted:
+            headwater.push("orders", rows((1, "new"), (2, "new")))
+        assert interrupted.value.__notes__ == ["states published this frame: push it again with number=0"]
+        with pytest.raises(ConfigError, match=r"last numbers: states 0, totals none\. To repeat frame 0, "):
+            headwater.push("orders", rows((1, "new"), (2, "new")))
+        assert headwater.push("orders", rows((1, "new"), (2, "new")), number=0)
+        assert counts(headwater) == {"new": 2}
+        assert headwater.view("totals").rows() == [("new", 3)]
+
+    def test_a_push_that_is_interrupted_when_one_has_just_published_is_not_a_new_one(
+        self, headwater: Headwater, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        push = Pipeline.push
+
+        def interrupted(pipeline: Pipeline, frame: Any, *, number: int | None = None) -> bool:
+            push(pipeline, frame, number=number)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Pipeline, "push", interrupted)
+            headwater.push("orders", rows((1, "new")))
+        with pytest.raises(ConfigError, match="last numbers: states 0, totals none"):
+            headwater.push("orders", rows((1, "new")))
 
     def test_a_frame_that_failed_in_the_first_one_is_a_new_one(self, headwater: Headwater) -> None:
         with pytest.raises(BadInput):
