@@ -54,7 +54,6 @@ class SparkProgramSource(ProgramSource):
 
         Raises:
             BadInput: a declared column is missing, or of another type.
-            SourceChanged: the unfinished epoch belongs to another batch.
         """
         frame = self.frame_of(offsets)
         if is_of_spark(frame.rows):
