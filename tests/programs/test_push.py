@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.functions import expr, udf
 
 from headwater import Headwater
 from headwater.app.api.pipeline import Pipeline
@@ -27,6 +29,8 @@ if TYPE_CHECKING:
 
 SCHEMA = {"id": "bigint", "state": "string", "paid": "decimal(12,2)", "at": "timestamp"}
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+
+AT = "timestamp_ltz '2024-03-01 12:00:00Z'"
 
 BACKENDS = [
     "memory",
@@ -232,6 +236,15 @@ class TestSeveralPipelinesOfOneSource:
         with pytest.raises(ConfigError, match="last numbers: states 0, totals none"):
             headwater.push("orders", rows((1, "new")))
 
+    def test_a_lazy_frame_is_computed_once_for_all(self, headwater: Headwater) -> None:
+        computed = count(1)
+        orders = (
+            rows((1, "new")).lazy().map_batches(lambda found: found.with_columns(pl.lit(next(computed)).alias("id")))
+        )
+        assert headwater.push("orders", orders)
+        assert headwater.view("totals").rows() == [("new", 1)]
+        assert next(computed) == 2
+
     def test_a_frame_that_failed_in_the_first_one_is_a_new_one(self, headwater: Headwater) -> None:
         with pytest.raises(BadInput):
             headwater.push("orders", rows((1, "new")).drop("at"))
@@ -366,6 +379,32 @@ def test_a_frame_of_spark_is_pushed_to_spark(backend: str, spark: SparkSession, 
         assert headwater.push("orders", spark.sql(found))
         assert headwater.push("orders", rows((1, "paid")))
         assert counts(headwater) == {"new": 2, "paid": 1}
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+@pytest.mark.parametrize("cached", [False, True], ids=["", "cached"])
+def test_a_frame_of_spark_is_computed_once_for_all(cached: bool, spark: SparkSession, tmp_path: Path) -> None:  # noqa: FBT001
+    calls = tmp_path / "calls"
+    calls.write_text("")
+
+    def numbered(_: int) -> int:
+        with calls.open("a") as file:
+            return file.write("x") + calls.stat().st_size
+
+    number = udf(numbered, "bigint").asNondeterministic()
+    orders = spark.range(1).select(number("id").alias("id"), expr("'new' state"), expr("1.5BD paid"), expr(f"{AT} at"))
+    orders = orders.withColumn("paid", expr("CAST(paid AS decimal(12,2))"))
+    if cached:
+        orders.persist()
+    with states("delta:spark", tmp_path) as headwater:
+        headwater.retraction("totals", source="orders", group=["state"], measures={"total": "sum(id)"}, updated_at="at")
+        assert headwater.push("orders", orders)
+        assert counts(headwater) == {"new": 1}
+        assert [row["total"] for row in headwater.view("totals").collect()] == [1]
+    assert calls.read_text() == "x"
+    assert orders.storageLevel.useMemory == cached
+    orders.unpersist()
 
 
 @pytest.mark.delta

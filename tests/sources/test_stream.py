@@ -59,9 +59,9 @@ class Query:
     def run(self, headwater: Headwater) -> None:
         self._run(headwater.foreach_batch("visit_rank"))
 
-    def push(self, headwater: Headwater) -> None:
-        """Push each batch from a function of the program."""
-        self._run(lambda rows, batch: headwater.push("visits", rows, number=batch))
+    def push(self, headwater: Headwater, first: int = 0) -> None:
+        """Push each batch from a function of the program; `first` is the number of the first one."""
+        self._run(lambda rows, batch: headwater.push("visits", rows, number=batch + first))
 
     def _run(self, function: Callable[[Any, int], Any]) -> None:
         files = self.spark.readStream.schema("page string, visit bigint, at timestamp").option("maxFilesPerTrigger", 1)
@@ -122,6 +122,20 @@ class TestStream:
                 query.push(headwater)
             assert ranks(headwater) == {1: 1, 2: 2}
             assert headwater.epoch("visit_rank") == 1
+
+    def test_a_query_that_pushes_after_the_program_is_not_taken_for_a_repeat(
+        self, spark: SparkSession, tmp_path: Path, config: Path
+    ) -> None:
+        query = Query(spark, tmp_path)
+        query.give("a.json", ("x", 3, "09:00"))
+        rows = spark.range(1, 3).selectExpr("'x' page", "id visit", f"{AT} at")
+        with Headwater.from_config(config) as headwater:
+            headwater.push("visits", rows.limit(1))
+            headwater.push("visits", rows.filter("visit = 2"))
+            with pytest.raises(Exception, match=r"pushes number 0, but frames up to 1 were pushed.* number=batch \+ 2"):
+                query.push(headwater)
+            query.push(headwater, 2)
+            assert ranks(headwater) == {1: 1, 2: 1, 3: 1}
 
     def test_a_repeated_batch_is_passed_over_and_a_wrong_one_refused(self, spark: SparkSession, config: Path) -> None:
         rows = spark.range(1, 3).selectExpr("'x' page", "id visit", "timestamp '2024-03-01 09:00:00' at")

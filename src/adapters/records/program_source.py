@@ -95,7 +95,7 @@ class ProgramSource(StreamSource):
 
         Raises:
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
-                changed from pushing to a query. Or a query with a new checkpoint pushes a number that is in the tables.
+                changed from pushing to a query. Or a query pushes a number that was pushed, and not by this query.
         """
         last = self.last_number(after)
         if (frame := self._frame) is None:
@@ -104,9 +104,8 @@ class ProgramSource(StreamSource):
             raise _changed(frame, after["query"])
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
-            before = after.get("within")
-            if frame.within and before and frame.within != before:
-                raise _begun_again(number, frame.within, before)
+            if frame.within and frame.within != after.get("within"):
+                raise _begun_again(number, frame.within, after)
             return None
         self._frame = evolve(frame, number=number, attempt=uuid4().hex)
         return OffsetRange(after, self._frame.offsets)
@@ -183,6 +182,24 @@ def _lazy_frame(rows: Any) -> nw.LazyFrame[Any] | None:
     return frame if isinstance(frame, nw.LazyFrame) else None
 
 
+@contextmanager
+def hold(rows: Any) -> Iterator[Any]:
+    """A frame that has the same rows at each read inside: a lazy one is collected, and one of Spark is cached."""
+    if not is_of_spark(rows):
+        lazy = _lazy_frame(rows)
+        yield rows if lazy is None else lazy.collect("pyarrow").to_native()
+        return
+    level = rows.storageLevel
+    if level.useMemory or level.useDisk:  # the program caches it, and goes on to do so
+        yield rows
+        return
+    rows.persist()  # in memory, and on disk what does not fit
+    try:
+        yield rows
+    finally:
+        rows.unpersist()
+
+
 def streaming_query(rows: Any) -> str | None:
     """The query of Structured Streaming whose function hands these rows over; None if none does, or it is unknown."""
     session = getattr(rows, "sparkSession", None) if is_of_spark(rows) else None
@@ -253,9 +270,15 @@ def _changed(frame: ProgramFrame, before: str) -> SourceChanged:
     )
 
 
-def _begun_again(number: int, query: str, before: str) -> SourceChanged:
+def _begun_again(number: int, query: str, after: Offsets) -> SourceChanged:
+    last = int(after["batch"])
+    if before := after.get("within"):
+        return SourceChanged(
+            f"query {query} pushes number {number}, which query {before} has pushed: the numbers of a query with a new"
+            " checkpoint begin again, so it is unknown which rows the tables have already. Give the query its old"
+            " checkpoint back, or read the source through Headwater, which needs no checkpoint"
+        )
     return SourceChanged(
-        f"query {query} pushes number {number}, which query {before} has pushed: the numbers of a query with a new"
-        " checkpoint begin again, so it is unknown which rows the tables have already. Give the query its old"
-        " checkpoint back, or read the source through Headwater, which needs no checkpoint"
+        f"query {query} pushes number {number}, but frames up to {last} were pushed, and not by this query: it is"
+        f" unknown whether the tables have its rows. If they do not, let it push with number=batch + {last + 1}"
     )

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
+from ...adapters.records.program_source import hold
 from ...domain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,8 +24,12 @@ class Pushes:
 
     def push(self, source: str, readers: Sequence[Pipeline], frame: Any, number: int | None) -> bool:
         """Push a frame to the pipelines that read a source; see `Headwater.push`."""
-        if number is None and len(readers) > 1:
-            number = self._next_number(source, readers)
+        if len(readers) == 1:
+            return self._push(source, readers, frame, number)
+        with hold(frame) as rows:
+            return self._push(source, readers, rows, self._next_number(source, readers) if number is None else number)
+
+    def _push(self, source: str, readers: Sequence[Pipeline], frame: Any, number: int | None) -> bool:
         published: list[str] = []
         for each in readers:
             try:
