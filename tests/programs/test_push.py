@@ -427,6 +427,62 @@ def test_a_frame_of_spark_may_have_nested_columns(spark: SparkSession, tmp_path:
 
 @pytest.mark.delta
 @pytest.mark.contract
+def test_values_of_spark_that_no_other_engine_reads_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    ddl = (
+        "id bigint, name string, at timestamp, wall timestamp_ntz, day date, tags array<string>, more map<string,date>,"
+        " place struct<at:timestamp,city:string>"
+    )
+    good = {
+        "name": "'ü'",
+        "at": AT,
+        "wall": "timestamp_ntz '9999-12-31 23:59:59.999999'",
+        "day": "date '0001-01-01'",
+        "tags": "array('a', null)",
+        "more": "map('k', date '2024-03-01')",
+        "place": f"named_struct('at', {AT}, 'city', 'x')",
+    }
+    damaged = "CAST(X'ff41' AS string)"
+    bad = [
+        ("name", damaged, "column 'name': string wanted, not \ufffdA (not UTF-8)"),
+        ("at", f"{AT} + make_interval(9000)", "column 'at': timestamp wanted, not +11024-03-01 12:00:00 (out of range"),
+        ("wall", "timestamp_ntz '2024-03-01' - make_interval(3000)", "column 'wall': timestamp_ntz wanted, not -0976"),
+        ("day", "date '2024-03-01' + 4000000", "column 'day': date wanted, not +12975"),
+        ("tags", f"array(null, {damaged})", "column 'tags': array<string> wanted, not [null, \ufffdA] (not UTF-8)"),
+        ("more", f"map({damaged}, null)", "column 'more': map<string,date> wanted, not"),
+        ("more", "map('k', date '2024-03-01' + 4000000)", "column 'more': map<string,date> wanted, not"),
+        ("place", f"named_struct('at', {AT} + make_interval(9000), 'city', 'x')", "column 'place': struct<"),
+        ("place", f"named_struct('at', {AT}, 'city', {damaged})", "column 'place': struct<"),
+    ]
+    rows = [good, dict.fromkeys(good, "null"), *({**good, name: value} for name, value, _ in bad)]
+    types = dict(each.split(" ") for each in ddl.split(", "))
+    selects = (
+        f"SELECT {at}L id, {', '.join(f'CAST({value} AS {types[name]}) {name}' for name, value in row.items())}"
+        for at, row in enumerate(rows)
+    )
+    with Headwater(backend="delta", engine="spark", path=tmp_path / "lake", report=print) as headwater:
+        headwater.stream("orders", schema=ddl, event_time="at")
+        headwater.ranking("ranks", source="orders", group=["day"], id=["id"], order_by="at")
+        headwater.push("orders", spark.sql(" UNION ALL ".join(selects)))
+        assert [row["id"] for row in headwater.view("ranks").select("id").collect()] == [0]
+        reasons = [row["reason"] for row in headwater.view("ranks.dead_letters").orderBy("position").collect()]
+    assert len(reasons) == len(bad) + 1
+    for reason, (_, _, wanted) in zip(reasons[1:], bad, strict=True):
+        assert reason.startswith(wanted)
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+def test_columns_of_spark_that_differ_in_case(spark: SparkSession, tmp_path: Path) -> None:
+    found = f"SELECT 1L id, 'new' state, 'other' STATE, CAST(1.5 AS decimal(12,2)) paid, {AT} at"
+    with states("delta:spark", tmp_path) as headwater:
+        assert headwater.push("orders", spark.sql(found))
+        assert counts(headwater) == {"new": 1}
+        with pytest.raises(BadInput, match="column 'state' must exist exactly once; it has: id, state, state, paid"):
+            headwater.push("orders", spark.sql(found.replace("STATE", "state")))
+
+
+@pytest.mark.delta
+@pytest.mark.contract
 def test_a_map_of_a_frame_is_kept_as_its_entries(spark: SparkSession, tmp_path: Path) -> None:
     kind = pa.map_(pa.string(), pa.map_(pa.int32(), pa.string()))
     arrow = pa.table(
