@@ -19,7 +19,7 @@ from ..records.program_source import ProgramFrame, ProgramSource, is_of_spark, s
 from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
 from .faulty_values import texts_not_utf8, times_out_of_range
-from .schema import bring_into, lazy, named, spark_type, with_entries
+from .schema import bring_rows, lazy, named, spark_type, with_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -58,7 +58,7 @@ class SparkProgramSource(ProgramSource):
         """
         frame = self.frame_of(offsets)
         if is_of_spark(frame.rows):
-            return lazy(self._rows(bring_into(self.session, self._declared(frame.rows)), frame.origin))
+            return lazy(self._rows(bring_rows(self.session, self._declared(frame.rows)), frame.origin))
         packed = [(_pack(batch),) for batch in self.decode(frame)]
         return lazy(map_in_arrow(self.session.createDataFrame(packed, _PACKED), _unpack, batch_schema(self.schema)))
 
