@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,9 +14,12 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pyspark.sql.functions import expr, udf
 
 from headwater import Headwater
+from headwater.app.api.pipeline import Pipeline
 from headwater.domain.errors import BadInput, ConfigError, EngineLimit, NotSupported, SourceChanged, SumOverflow
+from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.table.row_kind import KNOWN
 from tests.properties.effort import examples
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
 SCHEMA = {"id": "bigint", "state": "string", "paid": "decimal(12,2)", "at": "timestamp"}
 REASONS = {f"column 'kind': a row kind ({KNOWN}) wanted, not {word}" for word in ("'?'", "null")}
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+
+AT = "timestamp_ltz '2024-03-01 12:00:00Z'"
 
 BACKENDS = [
     "memory",
@@ -123,6 +129,35 @@ class TestPush:
             assert headwater.replay("ranks").left == 2
 
 
+def interrupt_once(monkeypatch: pytest.MonkeyPatch, of: type, method: str, pipeline: str) -> None:
+    """Let Ctrl-C come once, when a method of a pipeline is called."""
+    usual, interrupted = getattr(of, method), list[bool]()
+
+    def interrupting(self: Any, *args: Any, **more: Any) -> Any:
+        if not interrupted and pipeline in {getattr(self, "pipeline", None), getattr(self, "name", None)}:
+            interrupted.append(True)
+            raise KeyboardInterrupt
+        return usual(self, *args, **more)
+
+    monkeypatch.setattr(of, method, interrupting)
+
+
+@pytest.mark.parametrize("backend", ["memory", "delta:local"])
+def test_a_push_that_is_interrupted_between_two_commits_leaves_nothing(
+    backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with states(backend, tmp_path) as headwater:
+        headwater.ranking("ranks", source="orders", group=["state"], id=["id"], order_by="at")
+        headwater.push("orders", rows((1, "new")))
+        interrupt_once(monkeypatch, LedgerWriter, "publish", "ranks")
+        with pytest.raises(KeyboardInterrupt):
+            headwater.push("orders", rows((2, "new"), (3, "paid")), number=1)
+        headwater.push("orders", rows((4, "new"), (5, "new")), number=2)  # it comes in place of the other one
+        ranks = headwater.view("ranks").select("state", "id", "rank").sort("state", "id").rows()
+        assert ranks == [("new", 1, 1), ("new", 4, 1), ("new", 5, 2)]
+        assert headwater.view("ranks.cells")["_count"].sum() == 3
+
+
 def too_large() -> pl.DataFrame:
     """Two orders whose numbers have no sum."""
     return rows((1, "paid"), (2, "paid")).with_columns(pl.lit(2**62).alias("id"))
@@ -174,6 +209,44 @@ class TestSeveralPipelinesOfOneSource:
             with pytest.raises(ConfigError, match="last numbers: states 1, totals 0"):
                 other.push("orders", rows((1, "new")))
             assert other.push("orders", rows((1, "new")), number=2)
+
+    @pytest.mark.parametrize(("of", "method"), [(Pipeline, "push"), (LedgerWriter, "publish")])
+    def test_a_push_that_was_interrupted_in_one_is_made_again_with_its_number(
+        self, of: type, method: str, headwater: Headwater, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        interrupt_once(monkeypatch, of, method, "totals")
+        with pytest.raises(KeyboardInterrupt) as interrupted:
+            headwater.push("orders", rows((1, "new"), (2, "new")))
+        assert interrupted.value.__notes__ == ["states published this frame: push it again with number=0"]
+        with pytest.raises(ConfigError, match=r"last numbers: states 0, totals none\. To repeat frame 0, "):
+            headwater.push("orders", rows((1, "new"), (2, "new")))
+        assert headwater.push("orders", rows((1, "new"), (2, "new")), number=0)
+        assert counts(headwater) == {"new": 2}
+        assert headwater.view("totals").rows() == [("new", 3)]
+
+    def test_a_push_that_is_interrupted_when_one_has_just_published_is_not_a_new_one(
+        self, headwater: Headwater, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        push = Pipeline.push
+
+        def interrupted(pipeline: Pipeline, frame: Any, *, number: int | None = None) -> bool:
+            push(pipeline, frame, number=number)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Pipeline, "push", interrupted)
+            headwater.push("orders", rows((1, "new")))
+        with pytest.raises(ConfigError, match="last numbers: states 0, totals none"):
+            headwater.push("orders", rows((1, "new")))
+
+    def test_a_lazy_frame_is_computed_once_for_all(self, headwater: Headwater) -> None:
+        computed = count(1)
+        orders = (
+            rows((1, "new")).lazy().map_batches(lambda found: found.with_columns(pl.lit(next(computed)).alias("id")))
+        )
+        assert headwater.push("orders", orders)
+        assert headwater.view("totals").rows() == [("new", 1)]
+        assert next(computed) == 2
 
     def test_a_frame_that_failed_in_the_first_one_is_a_new_one(self, headwater: Headwater) -> None:
         with pytest.raises(BadInput):
@@ -336,6 +409,32 @@ def test_a_frame_of_spark_is_pushed_to_spark(backend: str, spark: SparkSession, 
 
 @pytest.mark.delta
 @pytest.mark.contract
+@pytest.mark.parametrize("cached", [False, True], ids=["", "cached"])
+def test_a_frame_of_spark_is_computed_once_for_all(cached: bool, spark: SparkSession, tmp_path: Path) -> None:  # noqa: FBT001
+    calls = tmp_path / "calls"
+    calls.write_text("")
+
+    def numbered(_: int) -> int:
+        with calls.open("a") as file:
+            return file.write("x") + calls.stat().st_size
+
+    number = udf(numbered, "bigint").asNondeterministic()
+    orders = spark.range(1).select(number("id").alias("id"), expr("'new' state"), expr("1.5BD paid"), expr(f"{AT} at"))
+    orders = orders.withColumn("paid", expr("CAST(paid AS decimal(12,2))"))
+    if cached:
+        orders.persist()
+    with states("delta:spark", tmp_path) as headwater:
+        headwater.retraction("totals", source="orders", group=["state"], measures={"total": "sum(id)"}, updated_at="at")
+        assert headwater.push("orders", orders)
+        assert counts(headwater) == {"new": 1}
+        assert [row["total"] for row in headwater.view("totals").collect()] == [1]
+    assert calls.read_text() == "x"
+    assert orders.storageLevel.useMemory == cached
+    orders.unpersist()
+
+
+@pytest.mark.delta
+@pytest.mark.contract
 def test_a_frame_of_spark_may_have_nested_columns(spark: SparkSession, tmp_path: Path) -> None:
     # Without nulls inside, Spark has another type for the same values.
     found = "SELECT 1L id, now() at, array('a') tags, named_struct('city', 'x', 'n', 1) place"
@@ -350,6 +449,62 @@ def test_a_frame_of_spark_may_have_nested_columns(spark: SparkSession, tmp_path:
             BadInput, match="column 'place' came as struct<n:int,city:string>, struct<city:string,n:int>"
         ):
             headwater.push("orders", spark.sql(found.replace("'city', 'x', 'n', 1", "'n', 1, 'city', 'x'")))
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+def test_values_of_spark_that_no_other_engine_reads_are_dead_letters(spark: SparkSession, tmp_path: Path) -> None:
+    ddl = (
+        "id bigint, name string, at timestamp, wall timestamp_ntz, day date, tags array<string>, more map<string,date>,"
+        " place struct<at:timestamp,city:string>"
+    )
+    good = {
+        "name": "'ü'",
+        "at": AT,
+        "wall": "timestamp_ntz '9999-12-31 23:59:59.999999'",
+        "day": "date '0001-01-01'",
+        "tags": "array('a', null)",
+        "more": "map('k', date '2024-03-01')",
+        "place": f"named_struct('at', {AT}, 'city', 'x')",
+    }
+    damaged = "CAST(X'ff41' AS string)"
+    bad = [
+        ("name", damaged, "column 'name': string wanted, not \ufffdA (not UTF-8)"),
+        ("at", f"{AT} + make_interval(9000)", "column 'at': timestamp wanted, not +11024-03-01 12:00:00 (out of range"),
+        ("wall", "timestamp_ntz '2024-03-01' - make_interval(3000)", "column 'wall': timestamp_ntz wanted, not -0976"),
+        ("day", "date '2024-03-01' + 4000000", "column 'day': date wanted, not +12975"),
+        ("tags", f"array(null, {damaged})", "column 'tags': array<string> wanted, not [null, \ufffdA] (not UTF-8)"),
+        ("more", f"map({damaged}, null)", "column 'more': map<string,date> wanted, not"),
+        ("more", "map('k', date '2024-03-01' + 4000000)", "column 'more': map<string,date> wanted, not"),
+        ("place", f"named_struct('at', {AT} + make_interval(9000), 'city', 'x')", "column 'place': struct<"),
+        ("place", f"named_struct('at', {AT}, 'city', {damaged})", "column 'place': struct<"),
+    ]
+    rows = [good, dict.fromkeys(good, "null"), *({**good, name: value} for name, value, _ in bad)]
+    types = dict(each.split(" ") for each in ddl.split(", "))
+    selects = (
+        f"SELECT {at}L id, {', '.join(f'CAST({value} AS {types[name]}) {name}' for name, value in row.items())}"
+        for at, row in enumerate(rows)
+    )
+    with Headwater(backend="delta", engine="spark", path=tmp_path / "lake", report=print) as headwater:
+        headwater.stream("orders", schema=ddl, event_time="at")
+        headwater.ranking("ranks", source="orders", group=["day"], id=["id"], order_by="at")
+        headwater.push("orders", spark.sql(" UNION ALL ".join(selects)))
+        assert [row["id"] for row in headwater.view("ranks").select("id").collect()] == [0]
+        reasons = [row["reason"] for row in headwater.view("ranks.dead_letters").orderBy("position").collect()]
+    assert len(reasons) == len(bad) + 1
+    for reason, (_, _, wanted) in zip(reasons[1:], bad, strict=True):
+        assert reason.startswith(wanted)
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+def test_columns_of_spark_that_differ_in_case(spark: SparkSession, tmp_path: Path) -> None:
+    found = f"SELECT 1L id, 'new' state, 'other' STATE, CAST(1.5 AS decimal(12,2)) paid, {AT} at"
+    with states("delta:spark", tmp_path) as headwater:
+        assert headwater.push("orders", spark.sql(found))
+        assert counts(headwater) == {"new": 1}
+        with pytest.raises(BadInput, match="column 'state' must exist exactly once; it has: id, state, state, paid"):
+            headwater.push("orders", spark.sql(found.replace("STATE", "state")))
 
 
 @pytest.mark.delta

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.pandas.functions import pandas_udf
 
 from headwater import Headwater
 from headwater.adapters.spark.own_session import working_in
@@ -15,7 +16,7 @@ from tests.configurations import on_backend
 from tests.spark_fixtures import HOSTILE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -138,3 +139,23 @@ class TestAnotherMind:
         assert row["hour"] == 20  # as the program's own zone has it
         view.createOrReplaceTempView("visits")
         assert hostile.sql("SELECT page FROM visits").collect()[0]["page"] == "x"
+
+    def test_python_functions_of_a_frame_run_with_the_settings_of_the_session(
+        self, hostile: SparkSession, tmp_path: Path
+    ) -> None:
+        pytest.importorskip("pandas", reason="the extra dev is not installed")
+        (tmp_path / "deploy.toml").write_text(VISITS)
+        hour: Any = pandas_udf(lambda times: times.dt.hour.astype("int64"), "bigint")  # type: ignore[call-overload]
+
+        def hours(batches: Iterable[Any]) -> Iterator[Any]:
+            for batch in batches:
+                yield batch.assign(visit=100 + batch["at"].dt.hour.astype("int64"))
+
+        rows = hostile.sql("SELECT 'x' page, 1L visit, timestamp_ltz '2024-03-02 01:00:00Z' at")
+        with Headwater.from_config(tmp_path / "deploy.toml") as headwater:
+            headwater.foreach_batch("visit_rank")(rows.withColumn("visit", hour("at")), 0)
+            mapped = rows.mapInPandas(hours, "page string, visit bigint, at timestamp_ltz").orderBy("visit")
+            headwater.foreach_batch("visit_rank")(mapped, 1)
+            found = headwater.view("visit_rank").selectExpr("visit", "unix_seconds(at) at").collect()
+        assert {row["visit"] for row in found} == {20, 120}
+        assert {row["at"] for row in found} == {1709341200}

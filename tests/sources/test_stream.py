@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from pyspark.sql.functions import udf
 
 from headwater import Headwater
-from headwater.domain.errors import BadInput, ConfigError, NotSupported
+from headwater.adapters.delta.store import DeltaStore
+from headwater.domain.errors import BadInput, ConfigError, NotSupported, SourceChanged, StoreUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,6 +34,9 @@ group = ["page"]
 id = ["visit"]
 order_by = "at"
 """
+
+AT = "timestamp_ltz '2024-03-01 09:00:00Z'"
+AT_MINUTE = f"{AT} + make_interval(0, 0, 0, 0, 0, minute)"
 
 
 @pytest.fixture
@@ -54,15 +60,27 @@ class Query:
     def run(self, headwater: Headwater) -> None:
         self.run_function(headwater.foreach_batch("visit_rank"))
 
-    def push(self, headwater: Headwater) -> None:
-        """Push each batch from a function of the program."""
-        self.run_function(lambda rows, batch: headwater.push("visits", rows, number=batch))
+    def push(self, headwater: Headwater, first: int = 0) -> None:
+        """Push each batch from a function of the program; `first` is the number of the first one."""
+        self.run_function(lambda rows, batch: headwater.push("visits", rows, number=batch + first))
 
     def run_function(self, function: Callable[[Any, int], Any]) -> None:
         files = self.spark.readStream.schema("page string, visit bigint, at timestamp").option("maxFilesPerTrigger", 1)
         writing = files.json(str(self.inbox)).writeStream.foreachBatch(function)
         query = writing.option("checkpointLocation", str(self.checkpoint)).trigger(availableNow=True).start()
         query.awaitTermination()
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, fault: BaseException) -> None:
+    """Let the second commit from now on fail."""
+    commit, commits = DeltaStore.commit, count(1)
+
+    def failing(self: DeltaStore, *args: Any) -> Any:
+        if next(commits) == 2:
+            raise fault
+        return commit(self, *args)
+
+    monkeypatch.setattr(DeltaStore, "commit", failing)
 
 
 def ranks(headwater: Headwater) -> dict[int, int]:
@@ -120,6 +138,20 @@ class TestStream:
             assert ranks(headwater) == {1: 1, 2: 2}
             assert headwater.epoch("visit_rank") == 1
 
+    def test_a_query_that_pushes_after_the_program_is_not_taken_for_a_repeat(
+        self, spark: SparkSession, tmp_path: Path, config: Path
+    ) -> None:
+        query = Query(spark, tmp_path)
+        query.give("a.json", ("x", 3, "09:00"))
+        rows = spark.range(1, 3).selectExpr("'x' page", "id visit", f"{AT} at")
+        with Headwater.from_config(config) as headwater:
+            headwater.push("visits", rows.limit(1))
+            headwater.push("visits", rows.filter("visit = 2"))
+            with pytest.raises(Exception, match=r"pushes number 0, but frames up to 1 were pushed.* number=batch \+ 2"):
+                query.push(headwater)
+            query.push(headwater, 2)
+            assert ranks(headwater) == {1: 1, 2: 1, 3: 1}
+
     def test_a_repeated_batch_is_passed_over_and_a_wrong_one_refused(self, spark: SparkSession, config: Path) -> None:
         rows = spark.range(1, 3).selectExpr("'x' page", "id visit", "timestamp '2024-03-01 09:00:00' at")
         with Headwater.from_config(config) as headwater:
@@ -130,6 +162,58 @@ class TestStream:
             assert ranks(headwater) == {1: 1, 2: 1}
             with pytest.raises(BadInput, match="column 'page' is missing"):
                 epoch(rows.drop("page"), 1)
+
+    def test_a_batch_that_is_repeated_after_a_crash_has_the_rows_of_one_try(
+        self, spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tries = [spark.range(4).selectExpr(f"'{page}' page", "id visit", f"{AT} at") for page in "ab"]
+        fail_once(monkeypatch, KeyboardInterrupt())
+        with Headwater.from_config(config) as headwater, pytest.raises(KeyboardInterrupt):
+            headwater.foreach_batch("visit_rank")(tries[0], 0)
+        with Headwater.from_config(config) as headwater:
+            headwater.foreach_batch("visit_rank")(tries[1], 0)
+            assert ranks(headwater) == dict.fromkeys(range(4), 1)
+            for table in ("visit_rank.ranked", "visit_rank.cells"):
+                assert [row["page"] for row in headwater.view(table).select("page").distinct().collect()] == ["b"]
+
+    def test_a_batch_whose_failure_the_program_hides_is_not_left_out(
+        self, spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rows = spark.range(4).selectExpr("'x' page", "id visit", f"{AT} at")
+        fail_once(monkeypatch, KeyboardInterrupt())
+        with Headwater.from_config(config) as headwater:
+            epoch = headwater.foreach_batch("visit_rank")
+            with pytest.raises(KeyboardInterrupt):
+                epoch(rows, 0)
+            with pytest.raises(SourceChanged, match="hands over batch 1, but batch 0 has failed"):
+                epoch(rows, 1)
+            epoch(rows, 0)
+            assert ranks(headwater) == dict.fromkeys(range(4), 1)
+
+    @pytest.mark.parametrize("by", ["push", "foreach_batch"])
+    def test_a_frame_that_differs_at_each_try_has_the_rows_of_one(
+        self, by: str, spark: SparkSession, tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        tries = tmp_path / "tries"
+        tries.write_text("")
+
+        def minute(_: int) -> int:
+            with tries.open("a") as file:
+                return file.write("x") + tries.stat().st_size
+
+        told = udf(minute, "int").asNondeterministic()
+        rows = spark.range(1).withColumn("minute", told("id")).selectExpr("'x' page", "id visit", f"{AT_MINUTE} at")
+        fail_once(monkeypatch, StoreUnavailable("the disk is away"))
+        config.write_text(CONFIG + '[run]\nretries = 1\nretry_wait = "10ms"\n')
+        with Headwater.from_config(config) as headwater:
+            if by == "push":
+                headwater.push("visits", rows, number=0)
+            else:
+                headwater.foreach_batch("visit_rank")(rows, 0)
+            assert tries.stat().st_size > 1
+            (ranked,) = headwater.view("visit_rank.ranked").collect()
+            (cell,) = headwater.view("visit_rank.cells").collect()
+            assert cell["_newest"] == ranked["at"]
 
 
 def test_memory_has_no_frames_of_spark(config: Path) -> None:

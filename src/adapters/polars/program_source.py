@@ -27,7 +27,6 @@ class PolarsProgramSource(ProgramSource):
         Raises:
             BadInput: a declared column is missing, or its type could lose values.
             EngineLimit: it is a frame of Spark.
-            SourceChanged: the unfinished epoch belongs to another frame.
         """
         frame = self.frame_of(offsets)
         if is_of_spark(frame.rows):

@@ -43,8 +43,8 @@ class ProgramFrame:
         query: the streaming query that it belongs to; "push" if the program has pushed it.
         number: of the frame within the query; None for the next one.
         rows: the frame.
-        attempt: tells this push from another one with the same number; None for a batch of a query, whose batches are
-            the same when they are repeated.
+        attempt: tells one try to read it from another; None before it is planned. Its rows may differ if it is handed
+            over or computed again: it may have random values or the present time.
         within: the streaming query that pushes it from its function; None if it does not come from one.
     """
 
@@ -86,7 +86,7 @@ class ProgramSource(StreamSource):
     @contextmanager
     def push(self, rows: Any, number: int | None) -> Iterator[None]:
         number = None if number is None else _whole(number)
-        self._frame = ProgramFrame(_PUSHED, number, rows, uuid4().hex, within=streaming_query(rows))
+        self._frame = ProgramFrame(_PUSHED, number, rows, within=streaming_query(rows))
         try:
             yield
         finally:
@@ -97,7 +97,7 @@ class ProgramSource(StreamSource):
 
         Raises:
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
-                changed from pushing to a query. Or a query with a new checkpoint pushes a number that is in the tables.
+                changed from pushing to a query. Or a query pushes a number that was pushed, and not by this query.
         """
         last = self.last_number(after)
         if (frame := self._frame) is None:
@@ -106,11 +106,10 @@ class ProgramSource(StreamSource):
             raise _changed(frame, after["query"])
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
-            before = after.get("within")
-            if frame.within and before and frame.within != before:
-                raise _begun_again(number, frame.within, before)
+            if frame.within and frame.within != after.get("within"):
+                raise _begun_again(number, frame.within, after)
             return None
-        self._frame = evolve(frame, number=number)
+        self._frame = evolve(frame, number=number, attempt=uuid4().hex)
         return OffsetRange(after, self._frame.offsets)
 
     def last_number(self, after: Offsets | None) -> int:
@@ -124,9 +123,16 @@ class ProgramSource(StreamSource):
             raise other_kind("stream")
 
     def readable(self, offsets: OffsetRange) -> bool:
-        """Whether the frame of an unfinished epoch is here. A push is not the same one if it is made again."""
-        pushed = offsets.until["query"] == _PUSHED
-        return not pushed or (self._frame is not None and self._frame.offsets == offsets.until)
+        """Whether the frame of an unfinished epoch is here, with the same rows: it was planned so, and is in memory.
+
+        Raises:
+            SourceChanged: the query has gone on without repeating the batch of the unfinished epoch.
+        """
+        frame = self._frame
+        if frame is None:
+            return False
+        _check_repeats(frame, offsets.until)
+        return bool(frame.attempt) and frame.offsets == offsets.until and not is_lazy(frame.rows)
 
     def end(self) -> Offsets | None:
         """Unknown: only the program knows what comes next.
@@ -141,17 +147,10 @@ class ProgramSource(StreamSource):
         return "a lag that its program knows"
 
     def frame_of(self, offsets: OffsetRange) -> ProgramFrame:
-        """The frame of a range.
-
-        Raises:
-            SourceChanged: the unfinished epoch belongs to another batch.
-        """
+        """The frame of a range, which `plan` has returned."""
         frame = self._frame
-        if frame is None or frame.offsets != offsets.until:
-            begun = "{query}/{batch}".format(**offsets.until)
-            raise SourceChanged(
-                f"the unfinished epoch belongs to batch {begun}: start its query again, which repeats that batch"
-            )
+        assert frame is not None
+        assert frame.offsets == offsets.until
         return frame
 
     def decode(self, frame: ProgramFrame) -> Iterator[pa.RecordBatch]:
@@ -170,6 +169,37 @@ class ProgramSource(StreamSource):
 def is_of_spark(rows: Any) -> bool:
     """Whether a frame is one of Spark; the others are in memory."""
     return type(rows).__module__.startswith("pyspark.sql.")
+
+
+def is_lazy(rows: Any) -> bool:
+    """Whether a frame is computed again at each read."""
+    return is_of_spark(rows) or _lazy_frame(rows) is not None
+
+
+def _lazy_frame(rows: Any) -> nw.LazyFrame[Any] | None:
+    try:
+        frame = nw.from_native(rows, pass_through=True)
+    except DuplicateError:  # it is refused when it is read
+        return None
+    return frame if isinstance(frame, nw.LazyFrame) else None
+
+
+@contextmanager
+def hold(rows: Any) -> Iterator[Any]:
+    """A frame that has the same rows at each read inside: a lazy one is collected, and one of Spark is cached."""
+    if not is_of_spark(rows):
+        lazy = _lazy_frame(rows)
+        yield rows if lazy is None else lazy.collect("pyarrow").to_native()
+        return
+    level = rows.storageLevel
+    if level.useMemory or level.useDisk:  # the program caches it, and goes on to do so
+        yield rows
+        return
+    rows.persist()  # in memory, and on disk what does not fit
+    try:
+        yield rows
+    finally:
+        rows.unpersist()
 
 
 def streaming_query(rows: Any) -> str | None:
@@ -218,6 +248,15 @@ def _whole(number: Any) -> int:
     return found
 
 
+def _check_repeats(frame: ProgramFrame, begun: Offsets) -> None:
+    """Check that a query repeats the batch that it has begun; pushes may leave out numbers."""
+    if frame.query == begun.get("query") != _PUSHED and int(begun["batch"]) < (frame.number or 0):
+        raise SourceChanged(
+            f"query {frame.query} hands over batch {frame.number}, but batch {begun['batch']} has failed, and was not"
+            " repeated: let your function pass the error on, and start the query again, which repeats that batch"
+        )
+
+
 def _changed(frame: ProgramFrame, before: str) -> SourceChanged:
     if _PUSHED in {frame.query, before}:
         pushes = frame.query == _PUSHED
@@ -240,9 +279,15 @@ def _changed(frame: ProgramFrame, before: str) -> SourceChanged:
     )
 
 
-def _begun_again(number: int, query: str, before: str) -> SourceChanged:
+def _begun_again(number: int, query: str, after: Offsets) -> SourceChanged:
+    last = int(after["batch"])
+    if before := after.get("within"):
+        return SourceChanged(
+            f"query {query} pushes number {number}, which query {before} has pushed: the numbers of a query with a new"
+            " checkpoint begin again, so it is unknown which rows the tables have already. Give the query its old"
+            " checkpoint back, or read the source through Headwater, which needs no checkpoint"
+        )
     return SourceChanged(
-        f"query {query} pushes number {number}, which query {before} has pushed: the numbers of a query with a new"
-        " checkpoint begin again, so it is unknown which rows the tables have already. Give the query its old"
-        " checkpoint back, or read the source through Headwater, which needs no checkpoint"
+        f"query {query} pushes number {number}, but frames up to {last} were pushed, and not by this query: it is"
+        f" unknown whether the tables have its rows. If they do not, let it push with number=batch + {last + 1}"
     )

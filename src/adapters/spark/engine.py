@@ -18,11 +18,11 @@ from pyspark.sql import types as spark_types
 from ...domain.ports import FrameEngine
 from .errors import explain_read_errors
 from .executors import follow_cores
-from .jvm import each_of, java_class, option, sequence
+from .jvm import each_of
 from .master import is_one_process, master_of
 from .order import SparkOrder
 from .own_session import working_in
-from .schema import bring_into, empty_frame, frame_of_plan, lazy, literals, named, quoted
+from .schema import bring_into, empty_frame, frame_of_plan, frame_of_run, lazy, literals, named, quoted
 from .sums import counted_or_total
 
 if TYPE_CHECKING:
@@ -136,17 +136,7 @@ class SparkEngine(SparkOrder, FrameEngine):
         execution = frame._jdf.queryExecution()
         if all(leaf.nodeName() != _CACHED for leaf in each_of(execution.analyzed().collectLeaves())):
             return frame
-        rows = java_class(self.session, "org.apache.spark.sql.execution.LogicalRDD")(
-            execution.analyzed().output(),
-            execution.toRdd(),
-            execution.executedPlan().outputPartitioning(),
-            sequence(self.session, ()),  # no ordering: it may be by columns that the plan does not have
-            False,  # not a stream
-            self.session._jsparkSession,
-            option(self.session, execution.optimizedPlan().stats()),
-            option(self.session),
-        )
-        return frame_of_plan(self.session, rows)
+        return frame_of_run(self.session, execution)
 
     def release(self) -> None:
         while self._persisted:

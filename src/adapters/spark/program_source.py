@@ -18,7 +18,8 @@ from ..records.decoder import batch_schema
 from ..records.program_source import BY_HAND, ProgramFrame, ProgramSource, is_of_spark, streaming_query
 from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
-from .schema import bring_into, lazy, named, spark_type, with_entries
+from .faulty_values import texts_not_utf8, times_out_of_range
+from .schema import bring_rows, lazy, named, spark_type, with_entries
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -54,11 +55,10 @@ class SparkProgramSource(ProgramSource):
 
         Raises:
             BadInput: a declared column is missing, or of another type.
-            SourceChanged: the unfinished epoch belongs to another batch.
         """
         frame = self.frame_of(offsets)
         if is_of_spark(frame.rows):
-            return lazy(self._rows(bring_into(self.session, frame.rows), frame.origin))
+            return lazy(self._rows(bring_rows(self.session, self._declared(frame.rows)), frame.origin))
         packed = [(_pack(batch),) for batch in self.decode(frame)]
         return lazy(map_in_arrow(self.session.createDataFrame(packed, _PACKED), _unpack, batch_schema(self.schema)))
 
@@ -66,20 +66,44 @@ class SparkProgramSource(ProgramSource):
         return spark_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)
 
     def _rows(self, rows: DataFrame, origin: str) -> DataFrame:
-        self._check(rows)
-        kind, error = self._kind()
-        return rows.select(
-            *(self._value(each) for each in self.schema.columns),
+        kind, wrong_kind = self._kind()
+        errors, values = [*self._errors(), wrong_kind], {each.name: self._value(each) for each in self.schema.columns}
+        if len(errors) > 1:  # later steps compute with a value before dead letters are left out
+            values = {name: F.when(F.col(ERROR).isNull(), value) for name, value in values.items()}
+        # First the error: inside of a lambda, a name means the column that the same select has made of it.
+        return rows.select("*", F.coalesce(*errors).alias(ERROR)).select(
+            *(value.alias(name) for name, value in values.items()),
             kind.alias(ROW_KIND),
             F.monotonically_increasing_id().alias(POSITION),
             F.lit(origin).alias(ORIGIN),
             F.to_json(F.struct(*map(named, self.spec.schema.names)), _AS_THE_DECODER_READS).alias(RAW),
             F.lit(None).cast("binary").alias(BYTES),
-            error.alias(ERROR),
+            F.col(ERROR),
         )
 
     def _value(self, column: schema.Column) -> Column:
-        return with_entries(named(column.name), column.type).cast(spark_type(column.type)).alias(column.name)
+        return with_entries(named(column.name), column.type).cast(spark_type(column.type))
+
+    def _errors(self) -> Iterator[Column]:
+        for column in self.spec.schema.columns:
+            value = self._value(column)
+            yield from texts_not_utf8(value, column)
+            yield from times_out_of_range(named(column.name), value, column)
+
+    def _declared(self, rows: DataFrame) -> DataFrame:
+        """The declared columns of a frame; the names of its other columns may differ from theirs in case only.
+
+        Raises:
+            BadInput: a declared column is missing, of another type, or not the only one of its name.
+        """
+        names = [each.name for each in rows.schema.fields]
+        for column in self.spec.schema.columns:
+            if names.count(column.name) > 1:
+                raise BadInput(f"column {column.name!r} must exist exactly once; it has: {', '.join(names)}")
+        self._check(rows)
+        declared = self.spec.schema.names
+        apart = (name if name in declared else f"not declared, {at}" for at, name in enumerate(names))
+        return rows.toDF(*apart).select(*map(named, declared))
 
     def _check(self, rows: DataFrame) -> None:
         there = {each.name: each.dataType for each in rows.schema.fields}

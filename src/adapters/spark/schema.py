@@ -12,7 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from ...domain.table.schema import DataType, Schema
-from .jvm import java_class
+from .jvm import java_class, option, sequence
+from .own_session import working_in
 
 _TYPES: dict[str, type[spark_types.DataType]] = {
     "tinyint": spark_types.ByteType,
@@ -133,6 +134,36 @@ def frame_of_plan(session: SparkSession, plan: Any) -> DataFrame:
 def bring_into(session: SparkSession, frame: DataFrame) -> DataFrame:
     """A frame of another session as a frame of this one; it stays lazy, and its columns keep their meaning."""
     return frame_of_plan(session, frame._jdf.queryExecution().analyzed())
+
+
+def bring_rows(session: SparkSession, frame: DataFrame) -> DataFrame:
+    """As `bring_into`; Python functions run with the settings of the frame's session, which only planning gives them.
+
+    They get times in its zone, for example. A shuffle of an adaptive plan is run at once; it is not run again later.
+    """
+    analyzed = frame._jdf.queryExecution().analyzed()
+    patterns = java_class(session, "org.apache.spark.sql.catalyst.trees.TreePattern")
+    if not analyzed.containsPattern(patterns.PYTHON_UDF()):
+        return frame_of_plan(session, analyzed)
+    with working_in(frame.sparkSession):
+        # An execution of its own: that of the frame may be older than a cache of it.
+        planned = frame_of_plan(frame.sparkSession, analyzed)._jdf.queryExecution()
+        return frame_of_run(session, planned)
+
+
+def frame_of_run(session: SparkSession, execution: Any) -> DataFrame:
+    """The rows of a planned execution of any session, as a frame of this one with a plan of nothing else."""
+    rows = java_class(session, "org.apache.spark.sql.execution.LogicalRDD")(
+        execution.analyzed().output(),
+        execution.toRdd(),
+        execution.executedPlan().outputPartitioning(),
+        sequence(session, ()),  # no ordering: it may be by columns that the plan does not have
+        False,  # not a stream
+        session._jsparkSession,
+        option(session, execution.optimizedPlan().stats()),
+        option(session),
+    )
+    return frame_of_plan(session, rows)
 
 
 def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import reduce
-from operator import or_
 
 from attrs import define
 from pyspark.errors import AnalysisException
@@ -12,17 +10,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
-from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.epoch.batch import BYTES, ERROR, ORIGIN, RAW
 from ...domain.errors import BadInput
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table import schema
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, ROW_KIND
-from ...domain.table.schema import TIMES, DataType
+from ...domain.table.schema import DataType
+from .faulty_values import times_out_of_range
 from .schema import named, sorted_entries, spark_type
 
-_DAY = 86_400_000_000  # microseconds
 _WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
 
 
@@ -174,38 +171,11 @@ def _errors(source: Column, found: spark_types.DataType, value: Column, column: 
         lost = source.isNotNull() & ~source.eqNullSafe(value.cast(found))
         message = f"column {column.name!r}: {column.type.ddl} wanted, not "
         yield F.when(lost, F.concat(F.lit(message), source.cast("string")))
-    if TIMES & {kind.name for _, kind in column.type.leaves()}:
-        yield F.when(_outside(value, column.type), _out_of_range(source, column))
+    yield from times_out_of_range(source, value, column)
 
 
 def _not_read(text: Column, column: schema.Column) -> Column:
     return F.concat(F.lit(f"column {column.name!r}: {column.type.ddl} wanted, not "), text)
-
-
-def _outside(value: Column, kind: DataType) -> Column:
-    """Whether a time, or one inside a nested value, is out of range."""
-    if kind.element is not None:
-        element = kind.element
-        return F.exists(value, lambda each: _outside(each, element))
-    if kind.fields:
-        found = (_outside(value[each.name], each.type) for each in kind.fields)
-        return reduce(or_, (F.coalesce(each, F.lit(False)) for each in found))
-    return ~_in_range(value, kind.name) if kind.name in TIMES else F.lit(False)
-
-
-def _in_range(value: Column, kind: str) -> Column:
-    """Whether a time lies within the years 1 to 9999 in UTC."""
-    if kind == "timestamp":
-        return F.unix_micros(value).between(FIRST_MICRO, LAST_MICRO)
-    if kind == "date":
-        return F.unix_date(value).between(FIRST_MICRO // _DAY, LAST_MICRO // _DAY)
-    first, last = (F.lit(text).cast("timestamp_ntz") for text in ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"))
-    return value.between(first, last)
-
-
-def _out_of_range(source: Column, column: schema.Column) -> Column:
-    message = F.lit(f"column {column.name!r}: {column.type.ddl} wanted, not ")
-    return F.concat(message, source.cast("string"), F.lit(" (out of range: 0001-01-01 to 9999-12-31 in UTC)"))
 
 
 def _fits(found: spark_types.DataType, wanted: spark_types.DataType) -> bool:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ...domain.errors import ConfigError, HeadwaterError
+from ...adapters.records.program_source import hold
+from ...domain.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,21 +20,28 @@ class Pushes:
     """The pushes of a program. All pipelines that read a source take a frame with the same number."""
 
     _failed: dict[str, int] = field(init=False, factory=dict)
-    """By source, the number of the last frame if it has failed in some pipelines only."""
+    """By source, the number of the last frame if its push has ended with an error; some pipelines may have it."""
 
     def push(self, source: str, readers: Sequence[Pipeline], frame: Any, number: int | None) -> bool:
         """Push a frame to the pipelines that read a source; see `Headwater.push`."""
-        if number is None and len(readers) > 1:
-            number = self._next_number(source, readers)
+        if len(readers) == 1:
+            return self._push(source, readers, frame, number)
+        with hold(frame) as rows:
+            return self._push(source, readers, rows, self._next_number(source, readers) if number is None else number)
+
+    def _push(self, source: str, readers: Sequence[Pipeline], frame: Any, number: int | None) -> bool:
         published: list[str] = []
         for each in readers:
             try:
                 if each.push(frame, number=number):
                     published.append(each.name)
-            except HeadwaterError as error:
-                if published and number is not None:
+            except BaseException as error:  # also Ctrl-C: the others have published
+                if number is not None:
                     self._failed[source] = number
-                    error.add_note(f"{', '.join(published)} published this frame: push it again with number={number}")
+                    if published:
+                        error.add_note(
+                            f"{', '.join(published)} published this frame: push it again with number={number}"
+                        )
                 raise
         self._failed.pop(source, None)
         return bool(published)
@@ -46,7 +54,7 @@ class Pushes:
         """
         last = {each.name: each.last_number for each in readers}
         newest = max(last.values())
-        if source in self._failed or not {newest, -1}.issuperset(last.values()):
+        if self._failed.get(source) == newest or not {newest, -1}.issuperset(last.values()):
             stand = ", ".join(f"{name} {'none' if each < 0 else each}" for name, each in last.items())
             raise ConfigError(
                 f"not all pipelines that read source {source!r} have published the same frames; their last numbers:"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Epoch, OffsetRange, Tally
-from ...domain.errors import ConfigError, EngineLimit, HeadwaterError, Transient, add_place
+from ...domain.errors import ConfigError, EngineLimit, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.upkeep import Upkeep
 from ...domain.ledger.writer import LedgerWriter
@@ -222,12 +222,12 @@ class Runner:
     def _renewing_ledger(self) -> Iterator[None]:
         """After a fault, read the ledger again before the next work: the tables may have commits that it does not know.
 
-        They may be those of the work that failed, or those of another run. The work that another engine takes over
-        published nothing, so its epoch keeps its number.
+        They may be those of the work that failed or was interrupted, or those of another run. The work that another
+        engine takes over published nothing, so its epoch keeps its number.
         """
         try:
             yield
-        except HeadwaterError as fault:
+        except BaseException as fault:
             with self._opening:
                 self._expected = self.next_number if isinstance(fault, EngineLimit) else None
                 self._ledger = None

@@ -76,6 +76,10 @@ class TopicGroup(Source):
         planned = {topic: member.plan(so_far.get(topic), now) for topic, member in self.members.items()}
         return join_ranges(after, planned)
 
+    def readable(self, offsets: OffsetRange) -> bool:
+        """Whether the range of each topic can be read again; see `Source.readable`."""
+        return all(self.members[topic].readable(own) for topic, own in self._ranges(offsets).items())
+
     def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:
         """See `Source.check_complete`, for each topic that has been read."""
         for topic, member in self.members.items():

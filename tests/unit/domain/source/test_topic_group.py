@@ -51,6 +51,15 @@ def test_an_epoch_reads_what_each_topic_has_up_to_its_own_limit(group: TopicGrou
     ]
 
 
+def test_a_range_is_read_again_if_each_topic_can_read_its_own(group: TopicGroup) -> None:
+    planned = group.plan(None, NOW)
+    assert planned is not None
+    assert group.readable(planned)
+    group.members["stock"].readable = lambda offsets: offsets.until != {"rows": 1}  # type: ignore[method-assign]
+    assert not group.readable(planned)
+    assert group.readable(OffsetRange({"stock": {"rows": 1}}, planned.until))
+
+
 def test_topics_whose_rows_have_their_records_are_not_read_for_them_again(group: TopicGroup) -> None:
     planned = group.plan(None, NOW)
     assert planned is not None
