@@ -130,6 +130,11 @@ def check_complete(beginning: Offsets | None, until: Offsets, held: Mapping[Part
             raise SourceChanged(f"{where}: read up to offset {read[each]} but it ends at {bounds.high}; {_ANEW}")
 
 
+def beginning(held: Mapping[Partition, OffsetBounds]) -> Offsets:
+    """The offsets before all records."""
+    return _offsets({each: partition.low for each, partition in held.items()}, _topic_ids(held))
+
+
 def end(held: Mapping[Partition, OffsetBounds]) -> Offsets:
     """The offsets after all records."""
     return _offsets({each: partition.high for each, partition in held.items()}, _topic_ids(held))

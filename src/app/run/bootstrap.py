@@ -71,19 +71,20 @@ def stream_offsets(wanted: str | Offsets, topics: Mapping[str, StreamSource], no
     """Return the offsets at which the stream takes over; those that a user gives must be readable.
 
     Args:
-        wanted: ``beginning``; ``now``; or offsets by topic: a dict, a JSON text, or the path of a JSON file.
+        wanted: ``beginning``; ``now``; or offsets by topic: a dict, a JSON text, or the path of a JSON file. A topic
+            without offsets begins at its oldest record.
         topics: the stream of each topic.
         now: the present.
 
     Raises:
         ConfigError: the text is not one of these.
+        SourceUnavailable: a source does not answer.
         SourceChanged: records after these offsets have been deleted; it is better to know before a long load.
     """
     if wanted == "beginning":
-        return {}
+        return _known({topic: stream.beginning() for topic, stream in topics.items()})
     if wanted == "now":
-        ends = {topic: stream.end() for topic, stream in topics.items()}
-        return {topic: end for topic, end in ends.items() if end is not None}  # an empty one is left out
+        return _known({topic: stream.end() for topic, stream in topics.items()})
     offsets = _parse_offsets(wanted) if isinstance(wanted, str) else wanted
     if not isinstance(offsets, dict) or not set(offsets).issubset(topics):
         raise ConfigError(
@@ -91,7 +92,13 @@ def stream_offsets(wanted: str | Offsets, topics: Mapping[str, StreamSource], no
         )
     for topic, own in offsets.items():
         topics[topic].plan(own, now)
-    return offsets
+    others = {topic: stream.beginning() for topic, stream in topics.items() if topic not in offsets}
+    return {**_known(others), **offsets}
+
+
+def _known(offsets: Mapping[str, Offsets | None]) -> Offsets:
+    """Offsets by topic, without those that are None: such a topic is read from its beginning."""
+    return {topic: own for topic, own in offsets.items() if own is not None}
 
 
 def _parse_offsets(wanted: str) -> Offsets:

@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from headwater.adapters.files.listing import FilesSettings, Listing
-from headwater.adapters.kafka.plan import OffsetBounds, end, plan
+from headwater.adapters.kafka.plan import OffsetBounds, beginning, end, plan
 from headwater.app.cli.bootstrap import _topic_table
 from headwater.app.cli.main import main
 from headwater.app.run.bootstrap import HistoryTable, stream_offsets
@@ -22,7 +22,7 @@ from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
 from headwater.testing.trial import Trial
-from tests.rows_source import RowsSource
+from tests.rows_source import ExpiringRows, RowsSource
 
 DEPLOYMENT = Path(__file__).parents[4] / "features" / "bootstrap.toml"
 STOCK = [["shop_id", "items", "seq"], ["1", "9", "3"], ["3", "5", "2"]]
@@ -41,13 +41,6 @@ def rows():
     source = RowsSource(Schema.parse("id bigint"), polars_frame, limit=2)
     source.give([{"id": each} for each in range(5)])
     return source
-
-
-class Trimmed(RowsSource):
-    """A source whose first rows are gone."""
-
-    def plan(self, after, now):  # noqa: ARG002 - the port's
-        raise SourceChanged("rows were removed before they were read")
 
 
 class TestOffsets:
@@ -72,7 +65,7 @@ class TestOffsets:
         assert stream_offsets(wanted, {"info": rows}, NOW) == {"info": {"rows": 1}}
 
     def test_a_place_that_cannot_be_read_is_refused_before_the_load(self, rows):
-        source = Trimmed(rows.schema, rows.frame)
+        source = ExpiringRows(rows.schema, rows.frame, given=rows.given, first=3)
         with pytest.raises(SourceChanged, match="were removed"):
             stream_offsets({"info": {"rows": 1}}, {"info": source}, NOW)
 
@@ -82,6 +75,12 @@ class TestOffsets:
         assert stream_offsets(str(tmp_path / "at.json"), topics, NOW) == {"info": {"rows": 2}}
         assert stream_offsets("beginning", topics, NOW) == {}
         assert stream_offsets("now", topics, NOW) == {"info": {"rows": 5}}
+
+    def test_the_beginning_is_recorded_if_a_source_may_lose_it(self, rows):
+        expiring = ExpiringRows(rows.schema, rows.frame, given=rows.given, first=3)
+        topics = {"info": rows, "stock": expiring}
+        assert stream_offsets("beginning", topics, NOW) == {"stock": {"rows": 3}}
+        assert stream_offsets({"info": {"rows": 1}}, topics, NOW) == {"info": {"rows": 1}, "stock": {"rows": 3}}
 
     @pytest.mark.parametrize("wanted", ["yesterday", "{", "[1]", '{"stock": {}}'])
     def test_what_tells_nothing_is_refused(self, rows, wanted):
@@ -107,6 +106,12 @@ class TestEnds:
         held = {("t", 0): OffsetBounds(3, 9), ("t", 1): OffsetBounds(0, 0)}
         assert end(held) == {"t": {"0": 9, "1": 0}}
         assert plan(end(held), held, 10) is None
+
+
+def test_the_beginning_of_kafka():
+    held = {("t", 0): OffsetBounds(3, 9, "id"), ("t", 1): OffsetBounds(0, 0, "id")}
+    assert beginning(held) == {"t": {"0": 3, "1": 0, "id": "id"}}
+    assert plan(beginning(held), held, None) == plan(None, held, None)
 
 
 class TestTables:
