@@ -90,7 +90,7 @@ def test_a_topic_that_is_not_read_any_more_may_be_gone() -> None:
 
 
 def test_the_first_range_of_a_group_has_the_starts_of_its_topics() -> None:
-    found = join_ranges(None, {"a": plan(None, held(10), None), "b": None})
+    found = join_ranges(None, {"a": plan(None, held(10), None), "b": None}, {})
     assert found
     assert (found.after, found.until) == ({"a": {"t": {"0": 10, "1": 0}}}, {"a": {"t": {"0": 40, "1": 5}}})
-    assert join_ranges(found.until, {"a": None, "b": None}) is None
+    assert join_ranges(found.until, {"a": None, "b": None}, {}) is None
