@@ -147,9 +147,20 @@ class TestRefusals:
     def test_of_folders_that_are_not_there_or_empty(self, trial):
         with pytest.raises(ConfigError, match="is not a directory"):
             trial.open().bootstrap("shop", {"info": str(trial.folder / "nowhere")})
-        (trial.folder / "empty").mkdir()
-        with pytest.raises(ConfigError, match="has no files"):
-            trial.open().bootstrap("shop", {"info": str(trial.folder / "empty")})
+        with pytest.raises(ConfigError, match="no history of pipeline 'shop' is named"):
+            trial.open().bootstrap("shop", {})
+
+    def test_of_a_topic_without_files_though_another_has_some(self, trial):
+        trial.remember("stock", STOCK)
+        empty = trial.folder / "empty"
+        empty.mkdir()
+        tables = {"stock": f"{trial.folder}/history/stock:json", "info": str(empty)}
+        with pytest.raises(ConfigError, match=rf"topic 'info' has no files: {empty} has none of format parquet; .*\)$"):
+            trial.open().bootstrap("shop", tables)
+        (empty / "day=1").mkdir()
+        with pytest.raises(ConfigError, match=r"sub-folders are not read \(day=1\): put all files into one folder"):
+            trial.open().bootstrap("shop", tables)
+        assert not list(trial.open().start(["shop"])[0].store.versions("shop.wide_loading"))  # no chunk was read
 
     def test_of_formats_that_an_engine_does_not_read(self, trial):
         with pytest.raises(NotSupported):
