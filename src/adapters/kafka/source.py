@@ -114,6 +114,10 @@ class KafkaSource(StreamSource):
         """The offsets before the oldest records; raises the same errors as `plan`."""
         return planning.beginning(self._reader.offset_bounds())
 
+    def start_at(self, given: Offsets) -> Offsets:
+        """See `StreamSource.start_at`; topics that are left out start at their beginning."""
+        return planning.start_at(given, self._reader.offset_bounds())
+
     def end(self) -> Offsets:
         """The offsets after the newest records; raises the same errors as `plan`."""
         return planning.end(self._reader.offset_bounds())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, add_place
 from ...domain.ledger.retention import Retention
 from ...domain.ports import Now
 from ...domain.service.history_load import HISTORY, HistoryLoad, HistorySource, loading_table, takes_over
@@ -80,7 +80,7 @@ def stream_offsets(wanted: str | Offsets, topics: Mapping[str, StreamSource], no
         now: the present.
 
     Raises:
-        ConfigError: the text is not one of these.
+        ConfigError: the text is not one of these, or a topic has no such offsets.
         SourceUnavailable: a source does not answer.
         SourceChanged: records after these offsets have been deleted; it is better to know before a long load.
     """
@@ -93,10 +93,19 @@ def stream_offsets(wanted: str | Offsets, topics: Mapping[str, StreamSource], no
         raise ConfigError(
             f"the offsets at which the stream takes over are given by topic; topics are: {', '.join(topics)}"
         )
-    for topic, own in offsets.items():
-        topics[topic].plan(own, now)
+    given = {topic: _start(topic, topics[topic], own, now) for topic, own in offsets.items()}
     others = {topic: stream.beginning() for topic, stream in topics.items() if topic not in offsets}
-    return {**_known(others), **offsets}
+    return {**_known(others), **given}
+
+
+def _start(topic: str, stream: StreamSource, given: Offsets, now: Now) -> Offsets:
+    """The offsets at which the stream of one topic takes over, from those that a user gives."""
+    with add_place(f"where the stream of topic {topic!r} takes over"):
+        if not isinstance(given, dict) or not given:
+            raise ConfigError(f"{given!r} are not offsets; leave the topic out to start at its oldest record")
+        start = stream.start_at(given)
+        stream.plan(start, now)
+    return start
 
 
 def _known(offsets: Mapping[str, Offsets | None]) -> Offsets:

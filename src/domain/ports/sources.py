@@ -226,6 +226,15 @@ class StreamSource(Source, Protocol):
         """
         return None
 
+    def start_at(self, given: Offsets) -> Offsets:
+        """The offsets of this source that a user has written: checked, and completed where they leave something out.
+
+        Raises:
+            ConfigError: they are not offsets of this source, or the source does not reach up to them.
+            SourceUnavailable: a temporary fault.
+        """
+        return given
+
     def end(self) -> Offsets | None:
         """The present end of the source; later records are planned after it. None if the source is empty.
 

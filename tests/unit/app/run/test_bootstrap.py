@@ -82,6 +82,12 @@ class TestOffsets:
         assert stream_offsets("beginning", topics, NOW) == {"stock": {"rows": 3}}
         assert stream_offsets({"info": {"rows": 1}}, topics, NOW) == {"info": {"rows": 1}, "stock": {"rows": 3}}
 
+    @pytest.mark.parametrize("own", [None, 5, [], {}, "0"])
+    def test_offsets_of_a_topic_that_say_nothing_are_refused(self, rows, own):
+        with pytest.raises(ConfigError, match="are not offsets; leave the topic out") as refused:
+            stream_offsets({"info": own}, {"info": rows}, NOW)
+        assert refused.value.__notes__ == ["where the stream of topic 'info' takes over"]
+
     @pytest.mark.parametrize("wanted", ["yesterday", "{", "[1]", '{"stock": {}}'])
     def test_what_tells_nothing_is_refused(self, rows, wanted):
         with pytest.raises(ConfigError, match=r"takes over"):
