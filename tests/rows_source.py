@@ -9,6 +9,7 @@ from attrs import define, field
 from headwater.adapters.records.decoder import batch_schema
 from headwater.domain.epoch.batch import ORIGIN, RAW
 from headwater.domain.epoch.epoch import OffsetRange, Offsets
+from headwater.domain.errors import SourceChanged
 from headwater.domain.ports import Now, StreamSource
 from headwater.domain.source.dead_letter import IN_ORDER
 from headwater.domain.table.change import POSITION
@@ -93,3 +94,21 @@ class RowsSource(StreamSource):
             **row,
         }
         return tuple(own.get(name) for name in batch_schema(self.schema).names)
+
+
+@define(eq=False)
+class ExpiringRows(RowsSource):
+    """A source that loses its oldest rows: those before row `first` are gone."""
+
+    first: int = 0
+
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
+        """As `RowsSource.plan`, from the oldest row on; raises `SourceChanged` if the next row is gone."""
+        start = after or self.beginning()
+        if start["rows"] < self.first:
+            raise SourceChanged(f"rows {start['rows']} to {self.first - 1} were removed before they were read")
+        return super().plan(start, now)
+
+    def beginning(self) -> Offsets:
+        """The offsets before the oldest row."""
+        return {"rows": self.first}

@@ -99,6 +99,13 @@ class SourceContract:
         assert rows[0][POSITION] < rows[1][POSITION]
         assert len({row[ORIGIN] for row in rows} - {None}) == 2
 
+    def test_from_the_beginning_everything_is_read(self) -> None:
+        source = self.open(_NAMED, 3)
+        before = source.beginning()
+        self.bring([_record(number) for number in range(3)])
+        for beginning in (before, source.beginning()):
+            assert [row["id"] for row in _rows(source.read(self.plan(source, beginning)))] == [0, 1, 2]
+
     def test_what_comes_after_the_end_is_planned_after_it(self) -> None:
         self.bring([_record(number) for number in range(3)])
         source = self.open(_NAMED, 2)

@@ -242,6 +242,23 @@ def test_records_removed_before_they_were_read_are_noticed(kafka: KafkaBroker, t
         rows(source.read(found))
 
 
+def test_records_removed_before_the_first_read_are_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
+    source = source_of(engine, kafka, topic)
+    beginning = source.beginning()
+    assert beginning
+    assert source.plan(beginning, NOW) is None
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    assert ids(source, planned(source, beginning)) == list(range(10))
+    admin = kafka.admin()
+    admin.delete_records([TopicPartition(topic, 0, 5)])[TopicPartition(topic, 0)].result()
+    with pytest.raises(SourceChanged, match="partition 0: offsets 0 to 4 were removed before they were read"):
+        source.plan(beginning, NOW)
+    assert ids(source, planned(source, source.beginning())) == list(range(5, 10))
+    remake(kafka, topic, partitions=2)
+    with pytest.raises(SourceChanged, match="it was deleted and created again"):
+        patiently(source, beginning)
+
+
 def test_a_beginning_that_was_removed_is_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
     kafka.produce(topic, messages(*range(10)), partition=0)
     admin = kafka.admin()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from attrs import frozen
 
 from ...domain.epoch.epoch import OffsetRange
-from ...domain.errors import SourceChanged
+from ...domain.errors import ConfigError, SourceChanged
 from ...domain.ports import other_kind
 
 if TYPE_CHECKING:
@@ -128,6 +128,48 @@ def check_complete(beginning: Offsets | None, until: Offsets, held: Mapping[Part
             )
         if read.get(each, 0) > bounds.high:
             raise SourceChanged(f"{where}: read up to offset {read[each]} but it ends at {bounds.high}; {_ANEW}")
+
+
+def beginning(held: Mapping[Partition, OffsetBounds]) -> Offsets:
+    """The offsets before all records."""
+    return _offsets({each: partition.low for each, partition in held.items()}, _topic_ids(held))
+
+
+def start_at(given: Offsets, held: Mapping[Partition, OffsetBounds]) -> Offsets:
+    """The offsets that a user has written, with the topics' ids. A topic that is left out starts at its beginning.
+
+    Raises:
+        ConfigError: a topic or a partition is not there, or has no such offset.
+    """
+    topics, ids = dict(beginning(held)), _topic_ids(held)
+    if unknown := given.keys() - topics.keys():
+        raise ConfigError(f"topic {min(unknown)!r} is not one of the source; its topics are: {', '.join(topics)}")
+    for topic, numbers in given.items():
+        ends = {str(number): each.high for (name, number), each in held.items() if name == topic}
+        topics[topic] = ({_ID: ids[topic]} if topic in ids else {}) | _checked(topic, numbers, ends)
+    return topics
+
+
+def _checked(topic: str, given: Any, ends: Mapping[str, int]) -> dict[str, Any]:
+    """The offsets of a topic by partition, and its id if it was written; `ends` are those of its partitions."""
+    numbers = {str(number): at for number, at in given.items()} if isinstance(given, Mapping) else {}
+    if not numbers.keys() - {_ID}:
+        raise ConfigError(
+            f'topic {topic!r}: {given!r} are not offsets by partition; write them as {{"0": 1200}}, or leave the topic'
+            " out to start at its oldest record"
+        )
+    for number in sorted(numbers.keys() - {_ID}):
+        if number not in ends:
+            raise ConfigError(f"topic {topic!r} has no partition {number!r}; its partitions are: {', '.join(ends)}")
+        _check_offset(f"topic {topic!r} partition {number}", numbers[number], ends[number])
+    return numbers
+
+
+def _check_offset(where: str, given: Any, end: int) -> None:
+    if type(given) is not int or given < 0:
+        raise ConfigError(f"{where}: {given!r} is not an offset; write a whole number from 0 on")
+    if given > end:
+        raise ConfigError(f"{where}: offset {given} is after its end; write one up to {end}")
 
 
 def end(held: Mapping[Partition, OffsetBounds]) -> Offsets:

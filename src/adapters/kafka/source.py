@@ -110,6 +110,14 @@ class KafkaSource(StreamSource):
             self._mean_bytes = max(sum(sizes) / len(sizes), 1.0)
         return chain(first, runs)
 
+    def beginning(self) -> Offsets:
+        """The offsets before the oldest records; raises the same errors as `plan`."""
+        return planning.beginning(self._reader.offset_bounds())
+
+    def start_at(self, given: Offsets) -> Offsets:
+        """See `StreamSource.start_at`; topics that are left out start at their beginning."""
+        return planning.start_at(given, self._reader.offset_bounds())
+
     def end(self) -> Offsets:
         """The offsets after the newest records; raises the same errors as `plan`."""
         return planning.end(self._reader.offset_bounds())

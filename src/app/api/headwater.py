@@ -304,7 +304,8 @@ class Headwater(Declarations, ViewReader):
             The pipeline's first publication; None if the load was stopped first.
 
         Raises:
-            ConfigError: the pipeline is not a wide table, has been run already, or its load began with other tables.
+            ConfigError: the pipeline is not a wide table, has been run already, or its load began with other tables; a
+                table has no files; or `stream_from` is none of these.
             NotSupported: the backend does not read a table's format.
             SourceChanged: the stream does not have the records after the offsets in `stream_from` any more.
             HeadwaterError: the load failed; call this again to resume after the last finished chunk.

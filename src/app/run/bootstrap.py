@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, add_place
 from ...domain.ledger.retention import Retention
+from ...domain.ports import Now
 from ...domain.service.history_load import HISTORY, HistoryLoad, HistorySource, loading_table, takes_over
 from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.table.collect import collect_small
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from ...domain.epoch.epoch import Offsets, Publication
-    from ...domain.ports import Now, StreamSource
+    from ...domain.ports import StreamSource
     from ...domain.service.base import Service
     from .report import EpochReport
 
@@ -30,6 +31,8 @@ TABLE_FORMATS = ("delta", "hudi")
 """Formats of tables that are read whole, as one chunk."""
 HISTORY_FORMATS = (*PLAIN_FORMATS, *TABLE_FORMATS)
 FILES_PER_CHUNK = 16
+_SHOWN = 3
+"""The number of sub-folders that a message names."""
 _CLEAN_UP_TASK = "history put away"
 
 
@@ -71,27 +74,43 @@ def stream_offsets(wanted: str | Offsets, topics: Mapping[str, StreamSource], no
     """Return the offsets at which the stream takes over; those that a user gives must be readable.
 
     Args:
-        wanted: ``beginning``; ``now``; or offsets by topic: a dict, a JSON text, or the path of a JSON file.
+        wanted: ``beginning``; ``now``; or offsets by topic: a dict, a JSON text, or the path of a JSON file. A topic
+            without offsets begins at its oldest record.
         topics: the stream of each topic.
         now: the present.
 
     Raises:
-        ConfigError: the text is not one of these.
+        ConfigError: the text is not one of these, or a topic has no such offsets.
+        SourceUnavailable: a source does not answer.
         SourceChanged: records after these offsets have been deleted; it is better to know before a long load.
     """
     if wanted == "beginning":
-        return {}
+        return _known({topic: stream.beginning() for topic, stream in topics.items()})
     if wanted == "now":
-        ends = {topic: stream.end() for topic, stream in topics.items()}
-        return {topic: end for topic, end in ends.items() if end is not None}  # an empty one is left out
+        return _known({topic: stream.end() for topic, stream in topics.items()})
     offsets = _parse_offsets(wanted) if isinstance(wanted, str) else wanted
     if not isinstance(offsets, dict) or not set(offsets).issubset(topics):
         raise ConfigError(
             f"the offsets at which the stream takes over are given by topic; topics are: {', '.join(topics)}"
         )
-    for topic, own in offsets.items():
-        topics[topic].plan(own, now)
-    return offsets
+    given = {topic: _start(topic, topics[topic], own, now) for topic, own in offsets.items()}
+    others = {topic: stream.beginning() for topic, stream in topics.items() if topic not in offsets}
+    return {**_known(others), **given}
+
+
+def _start(topic: str, stream: StreamSource, given: Offsets, now: Now) -> Offsets:
+    """The offsets at which the stream of one topic takes over, from those that a user gives."""
+    with add_place(f"where the stream of topic {topic!r} takes over"):
+        if not isinstance(given, dict) or not given:
+            raise ConfigError(f"{given!r} are not offsets; leave the topic out to start at its oldest record")
+        start = stream.start_at(given)
+        stream.plan(start, now)
+    return start
+
+
+def _known(offsets: Mapping[str, Offsets | None]) -> Offsets:
+    """Offsets by topic, without those that are None: such a topic is read from its beginning."""
+    return {topic: own for topic, own in offsets.items() if own is not None}
 
 
 def _parse_offsets(wanted: str) -> Offsets:
@@ -106,6 +125,16 @@ def _parse_offsets(wanted: str) -> Offsets:
     return parsed
 
 
+def _without_files(topic: str, table: HistoryTable) -> ConfigError:
+    folders = sorted(each.name for each in Path(table.path).iterdir() if each.is_dir())
+    named = ", ".join(folders[:_SHOWN]) + (" …" if len(folders) > _SHOWN else "")
+    unread = f"; sub-folders are not read ({named}): put all files into one folder" if folders else ""
+    return ConfigError(
+        f"the history of topic {topic!r} has no files: {table.path} has none of format {table.format}; correct the"
+        f" path, or name the format of its files ({topic}=PATH:FORMAT){unread}"
+    )
+
+
 @frozen(eq=False)
 class Bootstrap:
     """The load of one pipeline's history.
@@ -114,11 +143,13 @@ class Bootstrap:
         runner: of the pipeline.
         loader: stages the history, chunk by chunk, instead of reading the stream.
         service: that of the loader.
+        history: that of the loader.
     """
 
     runner: Runner
     loader: Runner
     service: HistoryLoad
+    history: HistorySource
 
     @classmethod
     def of(
@@ -154,17 +185,18 @@ class Bootstrap:
             engine_name=runner.engine_name,
             settings=runner.settings,
         )
-        return cls(runner, loader, staging)
+        return cls(runner, loader, staging, history)
 
     def run(self) -> Publication | None:
         """Read the rest of the history and publish it as the pipeline's first publication; None if stopped first.
 
         Raises:
-            ConfigError: the pipeline has been run already, or the load began with other tables.
+            ConfigError: the pipeline has been run already, the load began with other tables, or a table has no files.
             HeadwaterError: the load failed; call this again to resume after the last finished chunk.
         """
         published = self.runner.ledger.latest
         if published is None:
+            self._check_tables()
             self.loader.run(until_idle=True)
             if self.loader.stopping:
                 return None
@@ -183,10 +215,16 @@ class Bootstrap:
         """Ask the load to end after the current chunk."""
         self.loader.stop()
 
+    def _check_tables(self) -> None:
+        """Check, before the first chunk, that each table has something to read; else its topic would be left out."""
+        begun = self.loader.ledger.latest is not None
+        for topic in () if begun else self.history.empty_topics(Now(self.runner.clock.now())):
+            raise _without_files(topic, HistoryTable.parse(self.history.tables[topic]))
+
     def _load(self) -> Publication:
         ledger = self.loader.ledger
         if ledger.latest is None:
-            raise ConfigError(f"the history of pipeline {self.runner.pipeline!r} has no files; correct the paths")
+            raise ConfigError(f"no history of pipeline {self.runner.pipeline!r} is named; name a table of a topic")
         read = ledger.latest.offsets
         first = evolve(ledger.latest, offsets=takes_over(read), beginning={HISTORY: read[HISTORY]})
         return self.runner.load(first, self.service.loads(ledger.snapshot()))

@@ -215,6 +215,26 @@ class StreamSource(Source, Protocol):
         """
         return {}
 
+    def beginning(self) -> Offsets | None:
+        """The offsets before the oldest record that the source has now. They are recorded if nothing is read yet.
+
+        So it is noticed if records are removed before they are read. None if a removed record cannot be noticed.
+
+        Raises:
+            ConfigError: what is read does not exist.
+            SourceUnavailable: a temporary fault.
+        """
+        return None
+
+    def start_at(self, given: Offsets) -> Offsets:
+        """The offsets of this source that a user has written: checked, and completed where they leave something out.
+
+        Raises:
+            ConfigError: they are not offsets of this source, or the source does not reach up to them.
+            SourceUnavailable: a temporary fault.
+        """
+        return given
+
     def end(self) -> Offsets | None:
         """The present end of the source; later records are planned after it. None if the source is empty.
 

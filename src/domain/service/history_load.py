@@ -140,6 +140,11 @@ class HistorySource(Source):
         stream = takes_over(after) if after else self.stream
         return planned and OffsetRange(after, {HISTORY: planned.until, _TABLES: dict(self.tables), _STREAM: stream})
 
+    def empty_topics(self, now: Now) -> list[str]:
+        """The topics with a table that has nothing to read."""
+        members = self.source.members
+        return [topic for topic in self.tables if members[topic].plan(None, now) is None]
+
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         after = offsets.after[HISTORY] if offsets.after else None

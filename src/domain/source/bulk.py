@@ -92,7 +92,7 @@ class BulkGroup(Source):
             CHANGELOG: self.changelog.plan(so_far.get(CHANGELOG), now),
             BULK: self.bulk.plan(so_far.get(BULK), now.watermark),
         }
-        return join_ranges(after, planned)
+        return join_ranges(after, planned, {CHANGELOG: self.changelog})
 
     def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:
         """See `Source.check_complete`, for both members."""

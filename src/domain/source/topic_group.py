@@ -33,19 +33,28 @@ def column_of(at: int, name: str) -> str:
     return f"_{at}_{name}"
 
 
-def join_ranges(after: Offsets | None, planned: Mapping[str, OffsetRange | None]) -> OffsetRange | None:
+def join_ranges(
+    after: Offsets | None, planned: Mapping[str, OffsetRange | None], streams: Mapping[str, StreamSource]
+) -> OffsetRange | None:
     """The range of a group, from those of its members; None if no member has anything to read.
+
+    A stream that was empty so far gets the offsets of its beginning, and nothing of it is read. So it is noticed if its
+    first records are removed before the next epoch.
 
     Args:
         after: the group's offsets, by member.
         planned: the next range of each member; None if it has nothing to read.
+        streams: the members that are streams.
     """
     ranges = {member: each for member, each in planned.items() if each is not None}
     if not ranges:
         return None
+    empty = [member for member in streams if member not in ranges and member not in (after or {})]
+    beginnings = {member: at for member in empty if (at := streams[member].beginning()) is not None}
     starts = {member: each.after for member, each in ranges.items() if each.after is not None}
     until = {member: each.until for member, each in ranges.items()}
-    return OffsetRange({**(after or {}), **starts} or after, {**(after or {}), **until})
+    so_far = {**(after or {}), **beginnings}
+    return OffsetRange({**so_far, **starts} or after, {**so_far, **until})
 
 
 @define(eq=False)
@@ -74,7 +83,7 @@ class TopicGroup(Source):
         """The next range of each topic; None if no topic has new records."""
         so_far = after or {}
         planned = {topic: member.plan(so_far.get(topic), now) for topic, member in self.members.items()}
-        return join_ranges(after, planned)
+        return join_ranges(after, planned, self.members)
 
     def readable(self, offsets: OffsetRange) -> bool:
         """Whether the range of each topic can be read again; see `Source.readable`."""

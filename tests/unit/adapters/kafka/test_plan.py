@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from headwater.adapters.kafka.plan import OffsetBounds, check_complete, plan
-from headwater.domain.errors import SourceChanged
+from headwater.adapters.kafka.plan import OffsetBounds, check_complete, plan, start_at
+from headwater.domain.errors import ConfigError, SourceChanged
 from headwater.domain.source.topic_group import join_ranges
 
 if TYPE_CHECKING:
@@ -85,12 +85,43 @@ def test_a_topic_that_was_added_is_read_from_what_it_holds() -> None:
     assert found.after == READ | {"more": {"0": 5}}
 
 
+def test_offsets_that_a_user_gives_get_the_ids_of_their_topics_and_the_beginnings_of_others() -> None:
+    both = of_topic("first") | {("more", 0): OffsetBounds(5, 7, "other")}
+    started = start_at({"t": {"0": 40}}, both)
+    assert started == {"t": {"0": 40, "id": "first"}, "more": {"0": 5, "id": "other"}}
+    assert start_at({"t": {"0": 0, "1": 5, "id": "mine"}}, of_topic("first"))["t"]["id"] == "mine"
+    assert start_at({"t": {0: 3}}, held(0)) == {"t": {"0": 3}}  # in a program, partitions may be numbers
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"x": {"0": 3}}, "topic 'x' is not one of the source; its topics are: t"),
+        ({"t": 1200}, "topic 't': 1200 are not offsets by partition"),
+        ({"t": None}, "topic 't': None are not offsets by partition"),
+        ({"t": {}}, "topic 't': {} are not offsets by partition"),
+        ({"t": {"id": "first"}}, "are not offsets by partition"),
+        ({"t": {"zero": 1}}, "topic 't' has no partition 'zero'; its partitions are: 0, 1"),
+        ({"t": {"7": 3}}, "topic 't' has no partition '7'"),
+        ({"t": {"0": "12"}}, "topic 't' partition 0: '12' is not an offset"),
+        ({"t": {"0": 2.0}}, "topic 't' partition 0: 2.0 is not an offset"),
+        ({"t": {"0": True}}, "topic 't' partition 0: True is not an offset"),
+        ({"t": {"0": None}}, "topic 't' partition 0: None is not an offset"),
+        ({"t": {"0": -1}}, "topic 't' partition 0: -1 is not an offset"),
+        ({"t": {"0": 3, "1": 99}}, "topic 't' partition 1: offset 99 is after its end; write one up to 5"),
+    ],
+)
+def test_what_is_not_an_offset_of_the_topics_is_refused(given: Offsets, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        start_at(given, held(0))
+
+
 def test_a_topic_that_is_not_read_any_more_may_be_gone() -> None:
     check_complete(None, READ | {"former": {"0": 9}}, held(0))
 
 
 def test_the_first_range_of_a_group_has_the_starts_of_its_topics() -> None:
-    found = join_ranges(None, {"a": plan(None, held(10), None), "b": None})
+    found = join_ranges(None, {"a": plan(None, held(10), None), "b": None}, {})
     assert found
     assert (found.after, found.until) == ({"a": {"t": {"0": 10, "1": 0}}}, {"a": {"t": {"0": 40, "1": 5}}})
-    assert join_ranges(found.until, {"a": None, "b": None}) is None
+    assert join_ranges(found.until, {"a": None, "b": None}, {}) is None

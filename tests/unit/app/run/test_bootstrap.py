@@ -11,7 +11,7 @@ import polars as pl
 import pytest
 
 from headwater.adapters.files.listing import FilesSettings, Listing
-from headwater.adapters.kafka.plan import OffsetBounds, end, plan
+from headwater.adapters.kafka.plan import OffsetBounds, beginning, end, plan
 from headwater.app.cli.bootstrap import _topic_table
 from headwater.app.cli.main import main
 from headwater.app.run.bootstrap import HistoryTable, stream_offsets
@@ -22,7 +22,7 @@ from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
 from headwater.testing.trial import Trial
-from tests.rows_source import RowsSource
+from tests.rows_source import ExpiringRows, RowsSource
 
 DEPLOYMENT = Path(__file__).parents[4] / "features" / "bootstrap.toml"
 STOCK = [["shop_id", "items", "seq"], ["1", "9", "3"], ["3", "5", "2"]]
@@ -41,13 +41,6 @@ def rows():
     source = RowsSource(Schema.parse("id bigint"), polars_frame, limit=2)
     source.give([{"id": each} for each in range(5)])
     return source
-
-
-class Trimmed(RowsSource):
-    """A source whose first rows are gone."""
-
-    def plan(self, after, now):  # noqa: ARG002 - the port's
-        raise SourceChanged("rows were removed before they were read")
 
 
 class TestOffsets:
@@ -72,7 +65,7 @@ class TestOffsets:
         assert stream_offsets(wanted, {"info": rows}, NOW) == {"info": {"rows": 1}}
 
     def test_a_place_that_cannot_be_read_is_refused_before_the_load(self, rows):
-        source = Trimmed(rows.schema, rows.frame)
+        source = ExpiringRows(rows.schema, rows.frame, given=rows.given, first=3)
         with pytest.raises(SourceChanged, match="were removed"):
             stream_offsets({"info": {"rows": 1}}, {"info": source}, NOW)
 
@@ -82,6 +75,18 @@ class TestOffsets:
         assert stream_offsets(str(tmp_path / "at.json"), topics, NOW) == {"info": {"rows": 2}}
         assert stream_offsets("beginning", topics, NOW) == {}
         assert stream_offsets("now", topics, NOW) == {"info": {"rows": 5}}
+
+    def test_the_beginning_is_recorded_if_a_source_may_lose_it(self, rows):
+        expiring = ExpiringRows(rows.schema, rows.frame, given=rows.given, first=3)
+        topics = {"info": rows, "stock": expiring}
+        assert stream_offsets("beginning", topics, NOW) == {"stock": {"rows": 3}}
+        assert stream_offsets({"info": {"rows": 1}}, topics, NOW) == {"info": {"rows": 1}, "stock": {"rows": 3}}
+
+    @pytest.mark.parametrize("own", [None, 5, [], {}, "0"])
+    def test_offsets_of_a_topic_that_say_nothing_are_refused(self, rows, own):
+        with pytest.raises(ConfigError, match="are not offsets; leave the topic out") as refused:
+            stream_offsets({"info": own}, {"info": rows}, NOW)
+        assert refused.value.__notes__ == ["where the stream of topic 'info' takes over"]
 
     @pytest.mark.parametrize("wanted", ["yesterday", "{", "[1]", '{"stock": {}}'])
     def test_what_tells_nothing_is_refused(self, rows, wanted):
@@ -107,6 +112,12 @@ class TestEnds:
         held = {("t", 0): OffsetBounds(3, 9), ("t", 1): OffsetBounds(0, 0)}
         assert end(held) == {"t": {"0": 9, "1": 0}}
         assert plan(end(held), held, 10) is None
+
+
+def test_the_beginning_of_kafka():
+    held = {("t", 0): OffsetBounds(3, 9, "id"), ("t", 1): OffsetBounds(0, 0, "id")}
+    assert beginning(held) == {"t": {"0": 3, "1": 0, "id": "id"}}
+    assert plan(beginning(held), held, None) == plan(None, held, None)
 
 
 class TestTables:
@@ -142,9 +153,20 @@ class TestRefusals:
     def test_of_folders_that_are_not_there_or_empty(self, trial):
         with pytest.raises(ConfigError, match="is not a directory"):
             trial.open().bootstrap("shop", {"info": str(trial.folder / "nowhere")})
-        (trial.folder / "empty").mkdir()
-        with pytest.raises(ConfigError, match="has no files"):
-            trial.open().bootstrap("shop", {"info": str(trial.folder / "empty")})
+        with pytest.raises(ConfigError, match="no history of pipeline 'shop' is named"):
+            trial.open().bootstrap("shop", {})
+
+    def test_of_a_topic_without_files_though_another_has_some(self, trial):
+        trial.remember("stock", STOCK)
+        empty = trial.folder / "empty"
+        empty.mkdir()
+        tables = {"stock": f"{trial.folder}/history/stock:json", "info": str(empty)}
+        with pytest.raises(ConfigError, match=rf"topic 'info' has no files: {empty} has none of format parquet; .*\)$"):
+            trial.open().bootstrap("shop", tables)
+        (empty / "day=1").mkdir()
+        with pytest.raises(ConfigError, match=r"sub-folders are not read \(day=1\): put all files into one folder"):
+            trial.open().bootstrap("shop", tables)
+        assert not list(trial.open().start(["shop"])[0].store.versions("shop.wide_loading"))  # no chunk was read
 
     def test_of_formats_that_an_engine_does_not_read(self, trial):
         with pytest.raises(NotSupported):

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater.domain.epoch.epoch import Epoch, OffsetRange
-from headwater.domain.errors import NotSupported
+from headwater.domain.errors import NotSupported, SourceChanged
 from headwater.domain.source.dead_letter import SCHEMA as LETTERS
 from headwater.domain.source.topic_group import TopicGroup
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
-from tests.rows_source import RowsSource
+from tests.rows_source import ExpiringRows, RowsSource
 
 if TYPE_CHECKING:
     from headwater.domain.epoch.epoch import Offsets
@@ -80,6 +80,31 @@ def test_a_topic_without_offsets_is_read_from_its_beginning(group: TopicGroup) -
     after = {"info": {"rows": 3}}
     rows, until = read(group, after)
     assert (len(rows), rows[0]["_topic"], until) == (1, "stock", {"info": {"rows": 3}, "stock": {"rows": 1}})
+
+
+def test_an_empty_topic_has_its_beginning_recorded_with_the_rows_of_others() -> None:
+    stock = ExpiringRows(STOCK, polars_frame)
+    group = TopicGroup({"info": source(INFO, (1, "a"), (2, "b"), (3, "c")), "stock": stock})
+    planned = group.plan(None, NOW)
+    assert planned == OffsetRange({"stock": {"rows": 0}}, {"info": {"rows": 2}, "stock": {"rows": 0}})
+    assert {row["_topic"] for row in rows_of(group, planned)} == {"info"}
+    assert group.lag(planned.until) == "info: 1 rows, stock: 0 rows"
+    stock.give([{"id": 1, "items": 7}])
+    rows, _ = read(group, planned.until)
+    assert [row["_topic"] for row in rows] == ["info", "stock"]
+    stock.first = 1
+    with pytest.raises(SourceChanged, match="rows 0 to 0 were removed"):
+        group.plan(planned.until, NOW)
+
+
+def test_the_beginning_of_an_empty_topic_is_recorded_in_offsets_of_former_versions() -> None:
+    group = TopicGroup({"info": source(INFO, (1, "a")), "stock": ExpiringRows(STOCK, polars_frame, first=3)})
+    assert group.plan({"info": {"rows": 1}}, NOW) is None
+    info = group.members["info"]
+    assert isinstance(info, RowsSource)
+    info.give([{"id": 2, "name": "b"}])
+    after = {"info": {"rows": 1}, "stock": {"rows": 3}}
+    assert group.plan({"info": {"rows": 1}}, NOW) == OffsetRange(after, after | {"info": {"rows": 2}})
 
 
 def test_a_range_gives_the_same_rows_though_more_have_come(group: TopicGroup) -> None:

@@ -1,0 +1,56 @@
+"""A changelog and the bulk of its table as one source: the offsets of both."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from headwater.domain.epoch.epoch import OffsetRange
+from headwater.domain.errors import SourceChanged
+from headwater.domain.ports import BulkRows, BulkSource
+from headwater.domain.source.bulk import BulkGroup
+from headwater.domain.table.schema import Schema
+from headwater.testing.clock import NOW
+from headwater.testing.frames import polars_frame
+from tests.rows_source import ExpiringRows
+
+if TYPE_CHECKING:
+    from datetime import datetime
+
+    from headwater.domain.epoch.epoch import Offsets
+    from headwater.domain.epoch.key_range import KeyRange
+
+ROWS = Schema.parse("id bigint")
+
+
+class OneChunk(BulkSource):
+    """A bulk of one empty chunk."""
+
+    schema, repeatable, trouble = ROWS, True, ()
+
+    def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:  # noqa: ARG002 - the port's
+        return None if after else OffsetRange(None, {"chunks": 1})
+
+    def read(self, offsets: OffsetRange) -> BulkRows:  # noqa: ARG002 - the port's
+        return BulkRows(polars_frame([], ROWS))
+
+    def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:  # noqa: ARG002 - the port's
+        return ()
+
+    def lag(self, after: Offsets | None) -> str:  # noqa: ARG002 - the port's
+        return ""
+
+
+def test_the_beginning_of_an_empty_changelog_is_recorded_with_the_bulk() -> None:
+    changes = ExpiringRows(ROWS, polars_frame, first=2, given=[{"id": 1}, {"id": 2}])
+    group = BulkGroup(changes, OneChunk())
+    planned = group.plan(None, NOW)
+    beginning = {"changelog": {"rows": 2}}
+    assert planned == OffsetRange(beginning, beginning | {"bulk": {"chunks": 1}})
+    assert group.plan(planned.until, NOW) is None
+    changes.give([{"id": 3}, {"id": 4}])
+    assert group.plan(planned.until, NOW) == OffsetRange(planned.until, planned.until | {"changelog": {"rows": 4}})
+    changes.first = 3
+    with pytest.raises(SourceChanged, match="rows 2 to 2 were removed"):
+        group.plan(planned.until, NOW)
