@@ -250,8 +250,7 @@ class Headwater(Declarations, ViewReader):
         Raises:
             LeaseNotFound: there is no such lease.
         """
-        pipeline = str(lease).rpartition("-")[0]
-        if pipeline not in self.services:
+        if (pipeline := str(lease).rpartition("-")[0]) not in self.services:
             raise LeaseNotFound(f"there is no lease {lease!r}; `headwater versions` lists all leases")
         self.upkeep(pipeline).unpin(lease)
 
