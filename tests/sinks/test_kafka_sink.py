@@ -7,6 +7,7 @@ import socket
 import time
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -15,6 +16,7 @@ from attrs import define
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.cimpl import NewPartitions
 
+from headwater.adapters.kafka import topics
 from headwater.adapters.kafka.polars_source import PolarsKafkaSource
 from headwater.adapters.kafka.settings import KafkaSettings, SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
@@ -286,6 +288,25 @@ def test_changes_do_not_go_to_a_topic_made_anew(topic: Topic) -> None:
 def test_a_topic_that_is_not_there(kafka: KafkaBroker) -> None:
     with pytest.raises(ConfigError, match="has no topic 'nowhere'; create it, or correct the topic under publish"):
         Topic(kafka, "nowhere").sink().published()
+
+
+def test_a_topic_that_the_broker_knows_only_a_moment_later(kafka: KafkaBroker) -> None:
+    """As after a restart of the broker."""
+    topic = Topic(kafka, f"prices-{uuid4().hex[:8]}")
+    begins = Timer(1.5, kafka.create_topic, [topic.name])
+    begins.start()
+    assert topic.sink().published() is None
+    begins.join()
+
+
+def test_receipts_that_the_broker_does_not_know_for_a_moment(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them, a claimed topic would get all rows once more."""
+    publish(topic.claimed(), 0, (1, None, "+I"))
+    sink = topic.sink()
+    unknown = {f"{topic.name}.epochs"}
+    describe_others = lambda admin, names: topics.describe(admin, {*names} - unknown)  # noqa: E731
+    monkeypatch.setattr("headwater.adapters.kafka.receipts.describe", describe_others)
+    assert (sink.published(), sink.claim()) == (None, Receipt.of(publication(0)))
 
 
 def test_a_broker_that_does_not_answer(kafka: KafkaBroker) -> None:
