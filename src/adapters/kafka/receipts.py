@@ -9,7 +9,7 @@ from attrs import asdict, define, field
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from ...domain.errors import ConfigError, SinkUnavailable
+from ...domain.errors import ConfigError, SinkChanged, SinkUnavailable
 from ...domain.ports import Receipt
 from .broker import TopicReader
 from .clients import create_client
@@ -29,6 +29,8 @@ class Receipts:
     """The receipts of one feed.
 
     A receipt has Kafka's own id of the topic, so receipts for a topic that was deleted and created again do not count.
+    It also has the number of the topic's partitions: with another one, keys would go to other partitions, and readers
+    could apply an old record after a newer one.
 
     Args:
         settings: the sink.
@@ -50,6 +52,7 @@ class Receipts:
 
         Raises:
             ConfigError: the sink's topic does not exist.
+            SinkChanged: it had another number of partitions then.
             SinkUnavailable: the cluster does not answer.
         """
         with translate_errors(self.settings):
@@ -75,12 +78,14 @@ class Receipts:
     def line(self, receipt: Receipt) -> bytes:
         """The record of a receipt; call `begin` before."""
         assert self._topic
-        return json.dumps({"feed": self.feed, "topic_id": self._topic.id} | asdict(receipt)).encode()
+        of = {"feed": self.feed, "topic_id": self._topic.id, "partitions": len(self._topic.partitions)}
+        return json.dumps(of | asdict(receipt)).encode()
 
     def check_same(self) -> None:
-        """Check that the sink's topic is the one that `begin` found; it takes a millisecond or two.
+        """Check that the sink's topic is as `begin` found it; it takes a millisecond or two.
 
         Raises:
+            SinkChanged: partitions were added to it.
             SinkUnavailable: it was deleted, and perhaps created again; or the cluster does not answer.
         """
         with translate_errors(self.settings):
@@ -90,6 +95,7 @@ class Receipts:
                     f"Kafka topic {self.settings.topic!r} was deleted while the run published to it; once it exists"
                     " again, it first gets all rows of the view"
                 )
+            self._check_partitions(found, len(self._topic.partitions))
 
     @property
     def _admin(self) -> AdminClient:
@@ -123,8 +129,20 @@ class Receipts:
         """The newest receipt of this feed for the topic, from all partitions: there may be several."""
         reader = TopicReader(KafkaSettings(self.settings.servers, (self.topic,), options=self.settings.options))
         lines = (self._last_line(reader, *each) for each in reader.offset_bounds().items())
-        receipts = [Receipt(line["epoch"], line["state"]) for line in lines if line.get("topic_id") == topic.id]
-        return max(receipts, key=lambda each: each.epoch, default=None)
+        mine = (line for line in lines if line.get("topic_id") == topic.id)
+        if not (newest := max(mine, key=lambda line: line["epoch"], default=None)):
+            return None
+        if partitions := newest.get("partitions"):  # earlier versions did not record it
+            self._check_partitions(topic, partitions)
+        return Receipt(newest["epoch"], newest["state"])
+
+    def _check_partitions(self, topic: Topic, former: int) -> None:
+        if (now := len(topic.partitions)) != former:
+            raise SinkChanged(
+                f"Kafka topic {self.settings.topic!r} has {now} partitions, and had {former} when the view was"
+                " published to it: keys would go to other partitions than before, and readers could apply an old record"
+                " after a newer one; publish to a new topic"
+            )
 
     def _last_line(self, reader: TopicReader, partition: Partition, held: OffsetBounds) -> dict[str, Any]:
         """The last line of this feed in a partition, searched from the end in growing steps; empty if there is none."""

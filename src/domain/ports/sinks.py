@@ -43,6 +43,7 @@ class StreamSink(Protocol):
 
         Raises:
             ConfigError: there is no such sink.
+            SinkChanged: records of the same key would not follow those in the sink any more.
             SinkUnavailable: a temporary fault.
         """
 
@@ -63,5 +64,6 @@ class StreamSink(Protocol):
 
         Raises:
             EpochConflict: another run has claimed the sink.
+            SinkChanged: as for `published`; nothing was published.
             SinkUnavailable: a temporary fault; the next `claim` returns whether the epoch was published.
         """
