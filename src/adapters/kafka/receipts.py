@@ -134,7 +134,7 @@ class Receipts:
             return None
         if partitions := newest.get("partitions"):  # earlier versions did not record it
             self._check_partitions(topic, partitions)
-        return Receipt(newest["epoch"], newest["state"])
+        return Receipt(newest["epoch"], newest["state"], newest.get("settings"))
 
     def _check_partitions(self, topic: Topic, former: int) -> None:
         if (now := len(topic.partitions)) != former:
