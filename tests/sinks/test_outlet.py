@@ -13,6 +13,7 @@ from headwater.adapters.kafka.settings import SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
 from headwater.adapters.memory.store import MemoryStore
 from headwater.adapters.polars.engine import PolarsEngine
+from headwater.app.run.alerts import alarms_of
 from headwater.app.run.clock import SystemClock
 from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
@@ -178,6 +179,26 @@ def test_tables_built_anew_from_the_same_epochs_go_on_with_the_topic(race: Race)
     race.give(4)
     race.run().run(until_idle=True)
     assert race.told() == [(3, 1), (4, 2), (5, 3)]
+
+
+def test_tables_that_have_not_reached_the_sink_are_told_of(race: Race, caplog: pytest.LogCaptureFixture) -> None:
+    race.give(5, 3)
+    race.run().run(until_idle=True)
+    race.store, race.source = MemoryStore(), RowsSource(_SCHEMA, polars_frame, limit=1)
+    runner = race.run()
+    ahead = "the topic that it publishes to holds epoch 1, which these tables have not reached"
+    (alarm,) = alarms_of(runner, None)
+    assert alarm.startswith(ahead)
+    race.give(5)
+    for _ in range(2):
+        runner.run(until_idle=True)
+    assert [message for message in caplog.messages if ahead in message] == [f"race: {alarm}"]
+    assert list(alarms_of(runner, runner.ledger.latest)) == [alarm]
+    before = runner.ledger.latest
+    race.give(3)
+    runner.run(until_idle=True)
+    assert list(alarms_of(runner, before)) == []  # what was read before the run had published
+    assert race.told() == [(3, 1), (5, 2)]
 
 
 def test_tables_built_anew_from_other_epochs_do_not(race: Race) -> None:
