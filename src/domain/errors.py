@@ -116,7 +116,11 @@ class SinkUnavailable(Transient, ConnectionError):
 
 
 class SinkChanged(HeadwaterError, RuntimeError):
-    """The sink's records do not come from these tables, or the tables no longer have the epochs that the sink lacks."""
+    """The sink cannot be continued.
+
+    Its records do not come from these tables, the tables no longer have the epochs that it lacks, or partitions were
+    added to its topic.
+    """
 
 
 class SourceChanged(HeadwaterError, RuntimeError):

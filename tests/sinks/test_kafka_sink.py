@@ -7,6 +7,7 @@ import socket
 import time
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from threading import Timer
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -15,12 +16,13 @@ from attrs import define
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.cimpl import NewPartitions
 
+from headwater.adapters.kafka import topics
 from headwater.adapters.kafka.polars_source import PolarsKafkaSource
 from headwater.adapters.kafka.settings import KafkaSettings, SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
 from headwater.adapters.polars.engine import PolarsEngine
 from headwater.domain.epoch.epoch import Epoch, Publication
-from headwater.domain.errors import ConfigError, EpochConflict, SinkUnavailable
+from headwater.domain.errors import ConfigError, EpochConflict, SinkChanged, SinkUnavailable
 from headwater.domain.ports import Receipt
 from headwater.domain.service.feed import Feed
 from headwater.domain.source.record_spec import RecordSpec
@@ -60,6 +62,9 @@ class Topic:
 
     def holds(self) -> list[Found]:
         return committed(self.broker, self.name)
+
+    def receipts(self) -> list[Any]:
+        return [found.value for found in committed(self.broker, f"{self.name}.epochs", keyed=False)]
 
 
 @pytest.fixture
@@ -283,9 +288,68 @@ def test_changes_do_not_go_to_a_topic_made_anew(topic: Topic) -> None:
     assert [found.key for found in topic.holds()] == [{"id": 1}, {"id": 2}]
 
 
+def test_partitions_that_are_added_between_two_runs(topic: Topic) -> None:
+    """Keys would move to other partitions, and readers could apply an old record after a new one."""
+    publish(topic.claimed(), 0, (1, None, "+I"))
+    add_partitions(topic, 3)
+    for ask in (topic.sink().published, topic.sink().claim):
+        with pytest.raises(SinkChanged, match=r"has 3 partitions, and had 1 .*to a new topic"):
+            ask()
+
+
+def test_partitions_that_are_added_while_a_run_goes_on(topic: Topic) -> None:
+    sink = topic.claimed()
+    publish(sink, 0, (1, None, "+I"))
+    add_partitions(topic, 3)
+    with pytest.raises(SinkChanged, match="has 3 partitions, and had 1"):
+        publish(sink, 1, (2, None, "+I"))
+    assert [found.key for found in topic.holds()] == [{"id": 1}]
+
+
+def test_a_receipt_of_earlier_versions_has_no_number_of_partitions(topic: Topic) -> None:
+    publish(topic.claimed(), 0, (1, None, "+I"))
+    (line,) = topic.receipts()
+    producer = Producer({"bootstrap.servers": topic.broker.servers})
+    former = {name: line[name] for name in ("feed", "topic_id", "epoch", "state")}
+    producer.produce(f"{topic.name}.epochs", json.dumps(former).encode(), b"shop.prices")
+    assert producer.flush(10) == 0
+    add_partitions(topic, 3)
+    sink = topic.claimed()
+    assert sink.published() == Receipt.of(publication(0))
+    publish(sink, 1, (2, None, "+I"))
+    assert [each.get("partitions") for each in topic.receipts()] == [1, None, 3]
+
+
+def add_partitions(topic: Topic, number: int) -> None:
+    admin = topic.broker.admin()
+    admin.create_partitions([NewPartitions(topic.name, number)])[topic.name].result()
+    deadline = time.monotonic() + 10
+    while len(admin.list_topics(topic.name).topics[topic.name].partitions) < number:
+        assert time.monotonic() < deadline
+
+
 def test_a_topic_that_is_not_there(kafka: KafkaBroker) -> None:
     with pytest.raises(ConfigError, match="has no topic 'nowhere'; create it, or correct the topic under publish"):
         Topic(kafka, "nowhere").sink().published()
+
+
+def test_a_topic_that_the_broker_knows_only_a_moment_later(kafka: KafkaBroker) -> None:
+    """As after a restart of the broker."""
+    topic = Topic(kafka, f"prices-{uuid4().hex[:8]}")
+    begins = Timer(1.5, kafka.create_topic, [topic.name])
+    begins.start()
+    assert topic.sink().published() is None
+    begins.join()
+
+
+def test_receipts_that_the_broker_does_not_know_for_a_moment(topic: Topic, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without them, a claimed topic would get all rows once more."""
+    publish(topic.claimed(), 0, (1, None, "+I"))
+    sink = topic.sink()
+    unknown = {f"{topic.name}.epochs"}
+    describe_others = lambda admin, names: topics.describe(admin, {*names} - unknown)  # noqa: E731
+    monkeypatch.setattr("headwater.adapters.kafka.receipts.describe", describe_others)
+    assert (sink.published(), sink.claim()) == (None, Receipt.of(publication(0)))
 
 
 def test_a_broker_that_does_not_answer(kafka: KafkaBroker) -> None:

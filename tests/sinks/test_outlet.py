@@ -13,6 +13,7 @@ from headwater.adapters.kafka.settings import SinkSettings
 from headwater.adapters.kafka.sink import KafkaSink
 from headwater.adapters.memory.store import MemoryStore
 from headwater.adapters.polars.engine import PolarsEngine
+from headwater.app.run.alerts import alarms_of
 from headwater.app.run.clock import SystemClock
 from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
@@ -53,7 +54,13 @@ class Race:
     def __attrs_post_init__(self) -> None:
         self.broker.create_topic(self.topic)
 
-    def run(self, fault: Fault | None = None, retries: int = 5, settings: RankingSettings = _SETTINGS) -> Runner:
+    def run(
+        self,
+        fault: Fault | None = None,
+        retries: int = 5,
+        settings: RankingSettings = _SETTINGS,
+        digest: str | None = "digest",
+    ) -> Runner:
         """A new run, which has not begun."""
         engine = PolarsEngine()
         service = Ranking(settings, engine)
@@ -74,6 +81,7 @@ class Race:
             options,
             self.reports.append,
             publisher,
+            settings=digest,
         )
 
     def give(self, *ids: int) -> None:
@@ -173,6 +181,26 @@ def test_tables_built_anew_from_the_same_epochs_go_on_with_the_topic(race: Race)
     assert race.told() == [(3, 1), (4, 2), (5, 3)]
 
 
+def test_tables_that_have_not_reached_the_sink_are_told_of(race: Race, caplog: pytest.LogCaptureFixture) -> None:
+    race.give(5, 3)
+    race.run().run(until_idle=True)
+    race.store, race.source = MemoryStore(), RowsSource(_SCHEMA, polars_frame, limit=1)
+    runner = race.run()
+    ahead = "the topic that it publishes to holds epoch 1, which these tables have not reached"
+    (alarm,) = alarms_of(runner, None)
+    assert alarm.startswith(ahead)
+    race.give(5)
+    for _ in range(2):
+        runner.run(until_idle=True)
+    assert [message for message in caplog.messages if ahead in message] == [f"race: {alarm}"]
+    assert list(alarms_of(runner, runner.ledger.latest)) == [alarm]
+    before = runner.ledger.latest
+    race.give(3)
+    runner.run(until_idle=True)
+    assert list(alarms_of(runner, before)) == []  # what was read before the run had published
+    assert race.told() == [(3, 1), (5, 2)]
+
+
 def test_tables_built_anew_from_other_epochs_do_not(race: Race) -> None:
     race.give(5, 3)
     race.run().run(until_idle=True)
@@ -190,6 +218,36 @@ def test_tables_built_anew_under_other_settings_do_not(race: Race) -> None:
     race.store = MemoryStore()
     with pytest.raises(SinkChanged, match="holds an epoch 0 that is not from these tables"):
         race.run(settings=evolve(_SETTINGS, descending=True)).run(until_idle=True)
+
+
+def test_an_edit_of_the_source_that_tables_were_continued_with_goes_on(race: Race) -> None:
+    race.give(5)
+    race.run().run(until_idle=True)
+    race.give(3)
+    race.run(digest="edited").run(until_idle=True)
+    race.give(4)
+    race.run(digest="edited").run(until_idle=True)
+    assert race.told() == [(3, 1), (4, 2), (5, 3)]
+
+
+@pytest.mark.parametrize("edits", [["digest"], ["digest", "edited"]])
+def test_tables_built_anew_with_other_settings_of_the_source_do_not(race: Race, edits: list[str]) -> None:
+    """Even if the sink's last epoch had these settings, those before it had not."""
+    for number, digest in enumerate(edits, 1):
+        race.give(number)
+        race.run(digest=digest).run(until_idle=True)
+    race.store = MemoryStore()
+    with pytest.raises(SinkChanged, match=f"holds an epoch {len(edits) - 1} that is not from these tables"):
+        race.run(digest="edited").run(until_idle=True)
+
+
+def test_receipts_of_earlier_versions_have_no_settings_and_fit(race: Race) -> None:
+    race.give(5)
+    race.run(digest=None).run(until_idle=True)
+    race.store = MemoryStore()
+    race.give(3)
+    race.run().run(until_idle=True)
+    assert race.told() == [(3, 1), (5, 2)]
 
 
 class ForgetfulStore(MemoryStore):

@@ -14,7 +14,7 @@ from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from .clients import create_client
 from .plan import OffsetBounds, Partition
 from .reading import Reading
-from .topics import ANSWER_SECONDS, NO_ID, describe
+from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, find
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,9 +25,6 @@ if TYPE_CHECKING:
     from .topics import Topic
 
 _STANDSTILL_SECONDS = 30.0
-_POLL_SECONDS = 0.1
-_NEW_SECONDS = 1.0
-"""So long a broker may not yet know a topic that was just created."""
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _NO_LEADER = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
@@ -103,14 +100,12 @@ class TopicReader:
     def _describe(self) -> dict[str, Topic]:
         if self._admin is None:
             self._admin = create_client(AdminClient, self.settings.admin, self.settings)
-        deadline = monotonic() + _NEW_SECONDS
-        while missing := set(self.settings.topics) - (found := describe(self._admin, self.settings.topics)).keys():
-            if monotonic() > deadline:
-                raise ConfigError(
-                    f"Kafka at {self.settings.servers} has no topic {min(missing)!r}; create it, or correct the"
-                    " source's topics"
-                )
-            sleep(_POLL_SECONDS)
+        found = find(self._admin, self.settings.topics)
+        if missing := set(self.settings.topics) - found.keys():
+            raise ConfigError(
+                f"Kafka at {self.settings.servers} has no topic {min(missing)!r}; create it, or correct the"
+                " source's topics"
+            )
         return found
 
     def _comparable(self, topics: Mapping[str, Topic]) -> dict[str, str]:
@@ -188,6 +183,6 @@ def _watermarks(consumer: Consumer, partition: Partition) -> tuple[int, int]:
             if error.args[0].code() not in _NO_LEADER or monotonic() > deadline:
                 raise
             consumer.list_topics(partition[0], timeout=ANSWER_SECONDS)  # else it knows no partition that was added
-            sleep(_POLL_SECONDS)
+            sleep(POLL_SECONDS)
         else:
             return low, high

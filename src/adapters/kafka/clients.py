@@ -33,7 +33,8 @@ def create_client(
         return make(options)
     except KafkaException as error:
         reason = _without_values(error.args[0].str(), settings.options)
-        raise ConfigError(f"{settings.title}: Kafka's client refuses the options: {reason}") from error
+        # The client's own exception has the values, and a stack trace would show it.
+        raise ConfigError(f"{settings.title}: Kafka's client refuses the options: {reason}") from None
 
 
 def _without_values(text: str, options: Mapping[str, str]) -> str:

@@ -9,14 +9,14 @@ from attrs import asdict, define, field
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
 
-from ...domain.errors import ConfigError, SinkUnavailable
+from ...domain.errors import ConfigError, SinkChanged, SinkUnavailable
 from ...domain.ports import Receipt
 from .broker import TopicReader
 from .clients import create_client
 from .errors import translate_errors
 from .plan import OffsetBounds, Partition, Slice
 from .settings import KafkaSettings
-from .topics import ANSWER_SECONDS, describe
+from .topics import ANSWER_SECONDS, Topic, describe, find
 
 if TYPE_CHECKING:
     from .settings import SinkSettings
@@ -29,6 +29,8 @@ class Receipts:
     """The receipts of one feed.
 
     A receipt has Kafka's own id of the topic, so receipts for a topic that was deleted and created again do not count.
+    It also has the number of the topic's partitions: with another one, keys would go to other partitions, and readers
+    could apply an old record after a newer one.
 
     Args:
         settings: the sink.
@@ -37,7 +39,7 @@ class Receipts:
 
     settings: SinkSettings
     feed: str
-    _topic_id: str = field(init=False, default="")
+    _topic: Topic | None = field(init=False, default=None)
     _kept_admin: AdminClient | None = field(init=False, default=None)
 
     @property
@@ -50,16 +52,18 @@ class Receipts:
 
         Raises:
             ConfigError: the sink's topic does not exist.
+            SinkChanged: it had another number of partitions then.
             SinkUnavailable: the cluster does not answer.
         """
         with translate_errors(self.settings):
-            if not (topic_id := self._id_of(self.settings.topic)):
-                raise ConfigError(
-                    f"Kafka at {self.settings.servers} has no topic {self.settings.topic!r}; create it, or correct the"
-                    " topic under publish"
-                )
-            self._topic_id = topic_id
-            return self._last() if self._id_of(self.topic) else None
+            topic = self._find()
+            return self._last(topic) if self._describe(self.topic) else None
+
+    def begin(self) -> Receipt | None:
+        """The newest receipt, of a sink that is written from now on; call `ensure` before. Raises as `newest`."""
+        with translate_errors(self.settings):
+            self._topic = self._find()
+            return self._last(self._topic)
 
     def ensure(self) -> None:
         """Create the topic of the receipts, if it does not exist.
@@ -68,25 +72,30 @@ class Receipts:
             SinkUnavailable: the cluster does not answer.
         """
         with translate_errors(self.settings):
-            if not self._id_of(self.topic):
+            if not self._describe(self.topic):
                 self._create()
 
     def line(self, receipt: Receipt) -> bytes:
-        """The record of a receipt; call `newest` before."""
-        return json.dumps({"feed": self.feed, "topic_id": self._topic_id} | asdict(receipt)).encode()
+        """The record of a receipt; call `begin` before."""
+        assert self._topic
+        of = {"feed": self.feed, "topic_id": self._topic.id, "partitions": len(self._topic.partitions)}
+        return json.dumps(of | asdict(receipt)).encode()
 
     def check_same(self) -> None:
-        """Check that the sink's topic is the one that `newest` found; it takes a millisecond or two.
+        """Check that the sink's topic is as `begin` found it; it takes a millisecond or two.
 
         Raises:
+            SinkChanged: partitions were added to it.
             SinkUnavailable: it was deleted, and perhaps created again; or the cluster does not answer.
         """
         with translate_errors(self.settings):
-            if self._id_of(self.settings.topic) != self._topic_id:
+            found = self._describe(self.settings.topic)
+            if not (found and self._topic and found.id == self._topic.id):
                 raise SinkUnavailable(
                     f"Kafka topic {self.settings.topic!r} was deleted while the run published to it; once it exists"
                     " again, it first gets all rows of the view"
                 )
+            self._check_partitions(found, len(self._topic.partitions))
 
     @property
     def _admin(self) -> AdminClient:
@@ -95,10 +104,17 @@ class Receipts:
             self._kept_admin = create_client(AdminClient, self.settings.client, self.settings)
         return self._kept_admin
 
-    def _id_of(self, topic: str) -> str | None:
-        """Kafka's own id of a topic; None if the topic does not exist."""
-        found = describe(self._admin, [topic]).get(topic)
-        return found.id if found else None
+    def _find(self) -> Topic:
+        """The sink's topic."""
+        if found := find(self._admin, [self.settings.topic]).get(self.settings.topic):
+            return found
+        raise ConfigError(
+            f"Kafka at {self.settings.servers} has no topic {self.settings.topic!r}; create it, or correct the topic"
+            " under publish"
+        )
+
+    def _describe(self, topic: str) -> Topic | None:
+        return describe(self._admin, [topic]).get(topic)
 
     def _create(self) -> None:
         # Only closed segments are compacted, and by default they close at 1 GB.
@@ -109,12 +125,24 @@ class Receipts:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def _last(self) -> Receipt | None:
-        """The newest receipt of this feed for the present topic, from all partitions: there may be several."""
+    def _last(self, topic: Topic) -> Receipt | None:
+        """The newest receipt of this feed for the topic, from all partitions: there may be several."""
         reader = TopicReader(KafkaSettings(self.settings.servers, (self.topic,), options=self.settings.options))
         lines = (self._last_line(reader, *each) for each in reader.offset_bounds().items())
-        receipts = [Receipt(line["epoch"], line["state"]) for line in lines if line.get("topic_id") == self._topic_id]
-        return max(receipts, key=lambda each: each.epoch, default=None)
+        mine = (line for line in lines if line.get("topic_id") == topic.id)
+        if not (newest := max(mine, key=lambda line: line["epoch"], default=None)):
+            return None
+        if partitions := newest.get("partitions"):  # earlier versions did not record it
+            self._check_partitions(topic, partitions)
+        return Receipt(newest["epoch"], newest["state"], newest.get("settings"))
+
+    def _check_partitions(self, topic: Topic, former: int) -> None:
+        if (now := len(topic.partitions)) != former:
+            raise SinkChanged(
+                f"Kafka topic {self.settings.topic!r} has {now} partitions, and had {former} when the view was"
+                " published to it: keys would go to other partitions than before, and readers could apply an old record"
+                " after a newer one; publish to a new topic"
+            )
 
     def _last_line(self, reader: TopicReader, partition: Partition, held: OffsetBounds) -> dict[str, Any]:
         """The last line of this feed in a partition, searched from the end in growing steps; empty if there is none."""

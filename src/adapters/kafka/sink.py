@@ -77,7 +77,7 @@ class KafkaSink(StreamSink):
             self._producer = create_client(Producer, _options(self.settings, self._name), self.settings)
             # Waits until the transaction that the producer before left open is committed or aborted.
             self._producer.init_transactions(_CLAIM_SECONDS)
-        return self._receipts.newest()
+        return self._receipts.begin()
 
     def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:
         if self._producer is None:

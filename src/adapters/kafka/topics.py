@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from attrs import frozen
@@ -13,6 +14,9 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 ANSWER_SECONDS = 5.0
+POLL_SECONDS = 0.1
+_UNKNOWN_SECONDS = 3.0
+"""So long a broker may not know a topic: one that was just created, or any after a restart of its own."""
 NO_ID = str(Uuid(0, 0))
 
 
@@ -47,4 +51,16 @@ def describe(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
         else:
             numbers = sorted(each.id for each in described.partitions)
             found[name] = Topic(tuple(numbers), str(described.topic_id))
+    return found
+
+
+def find(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
+    """Topics by name, as `describe`; those that the broker does not know are asked for again for a few seconds.
+
+    Raises:
+        KafkaException: the cluster does not answer.
+    """
+    deadline = monotonic() + _UNKNOWN_SECONDS
+    while set(names) - (found := describe(admin, names)).keys() and monotonic() < deadline:
+        sleep(POLL_SECONDS)
     return found

@@ -14,6 +14,7 @@ from ...adapters.webhook import Webhook
 from ...domain.errors import HeadwaterError
 from ...domain.ports import Now
 from .progress import exact_moment
+from .sink_publisher import describe_ahead, is_ahead
 
 if TYPE_CHECKING:
     from datetime import datetime, timedelta
@@ -111,12 +112,24 @@ class _Forward(logging.Handler):
 
 
 def alarms_of(runner: Runner, latest: Publication | None) -> Iterator[str]:
-    """Yield alarms of what a pipeline reads; if finding them fails, the error is the last one."""
-    try:
-        now = Now(runner.clock.now(), watermark=latest.watermark if latest else None)
-        yield from runner.source.alarms(latest.offsets if latest else None, now)
-    except HeadwaterError as error:
-        yield str(error)
+    """Yield alarms of what a pipeline reads, and of what it publishes to; where finding them fails, the error."""
+    for find in (_source_alarms, _sink_alarms):
+        try:
+            yield from find(runner, latest)
+        except HeadwaterError as error:
+            yield str(error)
+
+
+def _source_alarms(runner: Runner, latest: Publication | None) -> Iterable[str]:
+    now = Now(runner.clock.now(), watermark=latest.watermark if latest else None)
+    return runner.source.alarms(latest.offsets if latest else None, now)
+
+
+def _sink_alarms(runner: Runner, latest: Publication | None) -> Iterator[str]:
+    held = runner.publisher.sink.published() if runner.publisher else None
+    # A run may have published since `latest` was read, so that is read again.
+    if held and is_ahead(held, latest) and is_ahead(held, runner.current_ledger().latest):
+        yield describe_ahead(held)
 
 
 def _find_alarms(runner: Runner) -> Iterable[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 
     Missing = Sequence[tuple[Publication | None, Publication]]
     """Publications that the sink is missing, oldest first, each with the one before it (None: the sink is empty)."""
+
+
+_log = logging.getLogger(__name__)
 
 
 @frozen
@@ -52,6 +56,7 @@ class SinkPublisher:
     sink: StreamSink
     engine: FrameEngine
     _state: _SinkState | None = field(init=False, default=None)
+    _warned: bool = field(init=False, default=False)
 
     @property
     def in_step(self) -> bool:
@@ -65,8 +70,9 @@ class SinkPublisher:
     def catch_up(self, ledger: Ledger, rows: int | None) -> None:
         """Publish the epochs of the ledger that the sink is missing, one at a time.
 
-        An empty sink first gets all rows of the view. If the tables are behind the sink because they are being rebuilt,
-        nothing is published until they have reached it. After a fault, call this again.
+        An empty sink first gets all rows of the view. If the tables are behind the sink, because they were begun again
+        or restored, a warning is logged, and nothing is published until they have reached it: only then can it be told
+        whether they have the same epochs. After a fault, call this again.
 
         Args:
             ledger: of the pipeline, opened.
@@ -84,6 +90,9 @@ class SinkPublisher:
         if missing and not ours:
             held, ours = self.sink.claim(), True
             missing = _find_missing(ledger, held)
+        if held and is_ahead(held, ledger.latest) and not self._warned:
+            self._warned = True
+            _log.warning("%s: %s", ledger.pipeline, describe_ahead(held))
         for before, after in missing:
             if before and rows is not None:
                 self.engine.expect(rows)
@@ -105,6 +114,20 @@ class SinkPublisher:
 
     def _all_rows(self, snapshot: Snapshot) -> nw.LazyFrame[Any]:
         return self.service.view(self.view, ReadAt(snapshot)).with_columns(nw.lit(INSERT).alias(ROW_KIND))
+
+
+def is_ahead(held: Receipt, latest: Publication | None) -> bool:
+    """Whether a sink holds an epoch that the tables have not reached; no run leaves them so."""
+    return latest is None or latest.epoch.number < held.epoch
+
+
+def describe_ahead(held: Receipt) -> str:
+    """The warning about a sink that `is_ahead`."""
+    return (
+        f"the topic that it publishes to holds epoch {held.epoch}, which these tables have not reached, so nothing is"
+        " published until then. If they were not built again from the same epochs and with the same settings, the run"
+        " stops there: publish to a new topic now"
+    )
 
 
 def check_unedited(service: Service, view: str, published: Publication, *, stored: bool) -> None:
@@ -129,9 +152,7 @@ def check_unedited(service: Service, view: str, published: Publication, *, store
 
 def _find_missing(ledger: Ledger, held: Receipt | None) -> Missing:
     latest = ledger.latest
-    if latest is None or (
-        held and latest.epoch.number < held.epoch
-    ):  # the tables are being rebuilt and have not reached the sink
+    if latest is None or (held and is_ahead(held, latest)):
         return []
     return _read_since(ledger, held) if held else [(None, latest)]
 
@@ -148,7 +169,7 @@ def _read_since(ledger: Ledger, held: Receipt) -> Missing:
             f"pipeline {ledger.pipeline!r}: the sink holds epoch {held.epoch}, and the epochs after it have"
             " expired; publish to a new topic"
         ) from error
-    if not found or Receipt.of(found[0]) != held:
+    if not found or not held.fits(found[0]):
         raise SinkChanged(
             f"pipeline {ledger.pipeline!r}: the sink holds an epoch {held.epoch} that is not from these tables: they"
             " were rebuilt from other epochs or with other settings, or the topic belongs to another deployment;"

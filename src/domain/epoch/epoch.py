@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Mapping
 from datetime import datetime
@@ -80,6 +81,28 @@ class Publication:
     beginning: Offsets | None = None
     """The offsets after which the first epoch began to read, so that a rebuild can tell whether the source still has
     them; None if it read from the beginning of its source, or if they were not recorded."""
+    settings: str | None = None
+    """The digest of all settings that the rows depend on, of this epoch and those before it; see `add_settings`. None
+    if they were not recorded from the first epoch on."""
+
+
+def add_settings(former: str | None, present: str | None) -> str | None:
+    """The digest of the settings of several epochs, after one more; the same as before if its settings are.
+
+    Args:
+        former: the digest for the epochs before, `present` of the first one to begin with; None if unknown.
+        present: the digest of the settings of the next epoch; None if unknown.
+
+    >>> add_settings("a", "a")
+    'a'
+    >>> add_settings(add_settings("a", "b"), "b") == add_settings("a", "b") != "b"
+    True
+    """
+    if former is None or present is None:
+        return None
+    if former.split("/")[-1] == present:
+        return former
+    return f"{hashlib.sha256(former.encode()).hexdigest()[:16]}/{present}"
 
 
 @frozen
@@ -157,8 +180,9 @@ class Mark:
         for later in ("engine", "settings"):  # as versions wrote it that knew neither
             if found[later] is None:
                 del found[later]
-        if (published := found["publication"]) and published["beginning"] is None:  # likewise
-            del published["beginning"]
+        for later in ("beginning", "settings"):  # likewise
+            if (published := found["publication"]) and published[later] is None:
+                del published[later]
         return json.dumps(found, default=datetime.isoformat, separators=(",", ":"))
 
     @classmethod

@@ -11,7 +11,7 @@ from datetime import datetime
 
 from attrs import define, evolve, field
 
-from ..epoch.epoch import Epoch, Mark, OffsetRange, Offsets, Publication, Tally
+from ..epoch.epoch import Epoch, Mark, OffsetRange, Offsets, Publication, Tally, add_settings
 from ..errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
 from ..ports import Commit, Version
 from ..table.change import Change
@@ -203,6 +203,7 @@ class LedgerWriter(Ledger):
             self._began_at,
             tally,
             self._beginning(mark),
+            self._settings_so_far,
         )
         self.store.check_current(self.pipeline, writes=True)
         version = self.store.commit(anchor, change, evolve(mark, publication=publication))
@@ -216,6 +217,13 @@ class LedgerWriter(Ledger):
         """The offsets after which the first epoch has begun to read; see `Publication`."""
         before = self.latest or self._adopted
         return before.beginning if before else mark.offsets.after
+
+    @property
+    def _settings_so_far(self) -> str | None:
+        """The digest of the settings of all epochs up to the next one; rows that are adopted have those of before."""
+        if self.latest:
+            return add_settings(self.latest.settings, self.settings)
+        return self._adopted.settings if self._adopted else self.settings
 
     def _next_mark(self, table: str) -> Mark:
         if self._under_way is None:

@@ -20,18 +20,27 @@ class Receipt:
 
     Args:
         epoch: its number.
-        state: a digest of the service's settings and the offsets. Rows depend on nothing else, so tables that were
-            moved, or rebuilt from the same epochs, continue to publish to the same sink.
+        state: a digest of the service's settings and the offsets.
+        settings: the digest of all settings that the rows depend on, those of the source too; see `Publication`. None
+            if unknown, as in receipts of old versions. Rows depend on nothing else, so tables that were moved, or
+            rebuilt from the same epochs, continue to publish to the same sink.
     """
 
     epoch: int
     state: str
+    settings: str | None = None
 
     @classmethod
     def of(cls, publication: Publication) -> Receipt:
         """The receipt for a publication."""
         state = json.dumps([digest(publication.fingerprint), publication.offsets], sort_keys=True)
-        return cls(publication.epoch.number, hashlib.sha256(state.encode()).hexdigest()[:32])
+        return cls(publication.epoch.number, hashlib.sha256(state.encode()).hexdigest()[:32], publication.settings)
+
+    def fits(self, publication: Publication) -> bool:
+        """Whether a publication has the rows that this receipt is for, as far as both record it."""
+        other = Receipt.of(publication)
+        same = self.settings == other.settings or None in {self.settings, other.settings}
+        return same and (self.epoch, self.state) == (other.epoch, other.state)
 
 
 class StreamSink(Protocol):
@@ -43,6 +52,7 @@ class StreamSink(Protocol):
 
         Raises:
             ConfigError: there is no such sink.
+            SinkChanged: records of the same key would not follow those in the sink any more.
             SinkUnavailable: a temporary fault.
         """
 
@@ -63,5 +73,6 @@ class StreamSink(Protocol):
 
         Raises:
             EpochConflict: another run has claimed the sink.
+            SinkChanged: as for `published`; nothing was published.
             SinkUnavailable: a temporary fault; the next `claim` returns whether the epoch was published.
         """

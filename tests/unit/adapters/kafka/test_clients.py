@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from traceback import format_exception
+
 import pytest
 
 from headwater.adapters.kafka import broker, sink
@@ -24,6 +26,7 @@ def test_options_of_a_source(options: dict[str, str], told: str) -> None:
         with pytest.raises(ConfigError, match=r"^the source of Kafka topics orders, lines: .* the options: ") as caught:
             call()
         assert str(caught.value).endswith(told)
+        assert "geheim" not in "".join(format_exception(caught.value))
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,12 @@
 """Marks as text, and texts that are not marks."""
 
 import json
+from datetime import UTC, datetime
 
 import pytest
 from attrs import evolve
 
-from headwater.domain.epoch.epoch import Mark
+from headwater.domain.epoch.epoch import Mark, Publication
 from headwater.domain.errors import TableDamaged
 from headwater.testing.store_harness import mark_of
 
@@ -30,6 +31,15 @@ def test_a_mark_names_settings_only_if_it_has_some():
     named = evolve(mark_of(2), settings="digest")
     assert Mark.from_json(named.to_json()) == named
     assert "settings" not in json.loads(mark_of(2).to_json())
+
+
+def test_a_publication_names_settings_only_if_it_has_some():
+    mark = mark_of(2)
+    bare = Publication(mark.epoch, {}, {}, None, datetime(2024, 3, 1, tzinfo=UTC), "settings")
+    for publication, told in ((bare, False), (evolve(bare, settings="digest"), True)):
+        published = evolve(mark, publication=publication)
+        assert Mark.from_json(published.to_json()) == published
+        assert ("settings" in json.loads(published.to_json())["publication"]) is told
 
 
 @pytest.mark.parametrize(("recorded", "taken_up"), [("digest", True), ("other", False), (None, True)])

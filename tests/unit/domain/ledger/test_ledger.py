@@ -163,6 +163,15 @@ class TestPublications:
         with pytest.raises(ConfigError, match="other settings"):
             opened(store, fingerprint="other settings")
 
+    def test_the_settings_of_all_epochs_are_recorded(self, store: MemoryStore) -> None:
+        """Settings that were edited and set back are not those of before, for the rows in between."""
+        found = [publish(opened(store, settings=each), number).settings for number, each in enumerate("aabba", 1)]
+        assert (found[0], found[1], found[3]) == ("a", "a", found[2])
+        assert len(set(found)) == 3
+
+    def test_settings_of_epochs_that_recorded_none_stay_unknown(self, store: MemoryStore) -> None:
+        assert [publish(opened(store, settings=each), n).settings for n, each in ((1, None), (2, "a"))] == [None, None]
+
 
 class TestAdopting:
     """A ledger that begins with what another store has published."""
@@ -176,13 +185,14 @@ class TestAdopting:
             ledger.publish(Change(overwrite=polars_frame([(1, 7)], SCHEMA)), published.watermark)
 
     def test_goes_on_from_its_epoch_and_offsets(self, store: MemoryStore) -> None:
-        elsewhere = opened(store)
+        elsewhere = opened(store, settings="a")
         for until in (1, 2, 3):
             published = publish(elsewhere, until)
-        ledger = opened(new_store())
+        ledger = opened(new_store(), settings="b")
         self.copy(ledger, published)
         assert ledger.latest is not None
         assert (ledger.latest.epoch, ledger.latest.offsets) == (Epoch("p", 2), {"at": 3})
+        assert ledger.latest.settings == "a"
         assert publish(ledger, 4).epoch == Epoch("p", 3)
         assert totals(ledger) == dict.fromkeys(TABLES, 11)
         with pytest.raises(VersionNotFound, match="oldest is 2"):
