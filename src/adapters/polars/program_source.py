@@ -9,7 +9,8 @@ from attrs import define
 from ...domain.errors import EngineLimit
 from ..records.dead_letters import JsonDeadLetters
 from ..records.polars_rows import polars_dead_letters, polars_rows
-from ..records.program_source import ProgramSource, is_of_spark
+from ..records.program_frames import is_of_spark
+from ..records.program_source import ProgramSource
 
 if TYPE_CHECKING:
     import narwhals as nw

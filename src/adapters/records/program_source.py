@@ -16,6 +16,7 @@ from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import BadInput, ConfigError, NotSupported, SourceChanged
 from ...domain.ports import StreamSource, other_kind
 from .decoder import ROWS_A_BATCH
+from .program_frames import is_lazy, streaming_query
 from .typed_rows import check_columns, decode_rows
 
 if TYPE_CHECKING:
@@ -164,49 +165,6 @@ class ProgramSource(StreamSource):
         for batch in table.select(self.spec.schema.names).combine_chunks().to_batches(ROWS_A_BATCH):
             yield decode_rows(batch, self.spec, first, what=_WHAT, origin=frame.origin).batch
             first += batch.num_rows
-
-
-def is_of_spark(rows: Any) -> bool:
-    """Whether a frame is one of Spark; the others are in memory."""
-    return type(rows).__module__.startswith("pyspark.sql.")
-
-
-def is_lazy(rows: Any) -> bool:
-    """Whether a frame is computed again at each read."""
-    return is_of_spark(rows) or _lazy_frame(rows) is not None
-
-
-def _lazy_frame(rows: Any) -> nw.LazyFrame[Any] | None:
-    try:
-        frame = nw.from_native(rows, pass_through=True)
-    except DuplicateError:  # it is refused when it is read
-        return None
-    return frame if isinstance(frame, nw.LazyFrame) else None
-
-
-@contextmanager
-def hold(rows: Any) -> Iterator[Any]:
-    """A frame that has the same rows at each read inside: a lazy one is collected, and one of Spark is cached."""
-    if not is_of_spark(rows):
-        lazy = _lazy_frame(rows)
-        yield rows if lazy is None else lazy.collect("pyarrow").to_native()
-        return
-    level = rows.storageLevel
-    if level.useMemory or level.useDisk:  # the program caches it, and goes on to do so
-        yield rows
-        return
-    rows.persist()  # in memory, and on disk what does not fit
-    try:
-        yield rows
-    finally:
-        rows.unpersist()
-
-
-def streaming_query(rows: Any) -> str | None:
-    """The query of Structured Streaming whose function hands these rows over; None if none does, or it is unknown."""
-    session = getattr(rows, "sparkSession", None) if is_of_spark(rows) else None
-    found: str | None = session and session.sparkContext.getLocalProperty("sql.streaming.queryId")
-    return found
 
 
 def _arrow_table(rows: Any, declared: Sequence[str]) -> pa.Table:

@@ -15,7 +15,8 @@ from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
 from ..records.dead_letters import JsonDeadLetters
 from ..records.decoder import batch_schema
-from ..records.program_source import BY_HAND, ProgramFrame, ProgramSource, is_of_spark, streaming_query
+from ..records.program_frames import is_of_spark, streaming_query
+from ..records.program_source import BY_HAND, ProgramFrame, ProgramSource
 from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
 from .faulty_values import texts_not_utf8, times_out_of_range

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ...adapters.records.program_source import hold
+from ...adapters.records.program_frames import hold
 from ...domain.errors import ConfigError
 
 if TYPE_CHECKING:
