@@ -117,7 +117,7 @@ class SinkPublisher:
 
 
 def is_ahead(held: Receipt, latest: Publication | None) -> bool:
-    """Whether a sink holds an epoch that the tables have not reached; no run leaves them so."""
+    """Whether a sink holds an epoch that the tables have not reached: they were removed, restored or built again."""
     return latest is None or latest.epoch.number < held.epoch
 
 
