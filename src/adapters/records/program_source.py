@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from ...domain.source.record_spec import RecordSpec
     from ...domain.table.schema import Schema
 
+_log = logging.getLogger(__name__)
+
 BY_HAND = "by hand"
 """The query of batches whose query is not known: their function was not called in the thread of a query."""
 _PUSHED = "push"
@@ -46,7 +49,8 @@ class ProgramFrame:
         rows: the frame.
         attempt: tells one try to read it from another; None before it is planned. Its rows may differ if it is handed
             over or computed again: it may have random values or the present time.
-        within: the streaming query that pushes it from its function; None if it does not come from one.
+        within: the streaming query that pushes it from its function; empty if a program pushes it outside of one, None
+            if it is not pushed.
     """
 
     query: str
@@ -59,7 +63,8 @@ class ProgramFrame:
     def offsets(self) -> Mapping[str, Any]:
         """Its offsets in the ledger."""
         more = {"attempt": self.attempt, "within": self.within}
-        return {"query": self.query, "batch": self.number} | {name: each for name, each in more.items() if each}
+        known = {name: each for name, each in more.items() if each is not None}
+        return {"query": self.query, "batch": self.number} | known
 
     @property
     def origin(self) -> str:
@@ -87,7 +92,7 @@ class ProgramSource(StreamSource):
     @contextmanager
     def push(self, rows: Any, number: int | None) -> Iterator[None]:
         number = None if number is None else _whole(number)
-        self._frame = ProgramFrame(_PUSHED, number, rows, within=streaming_query(rows))
+        self._frame = ProgramFrame(_PUSHED, number, rows, within=streaming_query(rows) or "")
         try:
             yield
         finally:
@@ -107,8 +112,8 @@ class ProgramSource(StreamSource):
             raise _changed(frame, after["query"])
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
-            if frame.within and frame.within != after.get("within"):
-                raise _begun_again(number, frame.within, after)
+            if frame.within:
+                _check_pusher(number, frame.within, after)
             return None
         self._frame = evolve(frame, number=number, attempt=uuid4().hex)
         return OffsetRange(after, self._frame.offsets)
@@ -235,6 +240,19 @@ def _changed(frame: ProgramFrame, before: str) -> SourceChanged:
         " which rows the tables have already. Give the query its old checkpoint back, or read the source"
         " through Headwater, which needs no checkpoint"
     )
+
+
+def _check_pusher(number: int, query: str, after: Offsets) -> None:
+    """Check that a query repeats its own number; versions that did not record who pushes have left that open."""
+    if "within" not in after:
+        _log.warning(
+            "query %s pushes number %s, which is skipped as a repeat: numbers up to %s were pushed with an earlier"
+            " version of Headwater, which did not record by whom. If this query has not pushed it before, its rows are"
+            " missing: give it its old checkpoint back, or let it push with number=batch + %s",
+            *(query, number, after["batch"], int(after["batch"]) + 1),
+        )
+    elif query != after["within"]:
+        raise _begun_again(number, query, after)
 
 
 def _begun_again(number: int, query: str, after: Offsets) -> SourceChanged:
