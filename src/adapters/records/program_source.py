@@ -17,7 +17,7 @@ from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import BadInput, ConfigError, NotSupported, SourceChanged
 from ...domain.ports import StreamSource, other_kind
 from .decoder import ROWS_A_BATCH
-from .program_frames import is_lazy, streaming_query
+from .program_frames import is_lazy, published_with_error, streaming_query
 from .typed_rows import check_columns, decode_rows
 
 if TYPE_CHECKING:
@@ -85,6 +85,8 @@ class ProgramSource(StreamSource):
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
     _frame: ProgramFrame | None = field(init=False, default=None)
+    _failed: Offsets | None = field(init=False, default=None)
+    """The offsets of the last push if it has ended with an error; they may be published."""
 
     def __attrs_post_init__(self) -> None:
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
@@ -95,6 +97,11 @@ class ProgramSource(StreamSource):
         self._frame = ProgramFrame(_PUSHED, number, rows, within=streaming_query(rows) or "")
         try:
             yield
+            self._failed = None
+        except BaseException:  # also Ctrl-C
+            if self._frame.attempt:  # it was planned
+                self._failed = self._frame.offsets
+            raise
         finally:
             self._frame = None
 
@@ -102,6 +109,7 @@ class ProgramSource(StreamSource):
         """The frame that the program has handed over; None if there is none, or its epoch is published.
 
         Raises:
+            ConfigError: a frame has no number, and the last one is published although its push ended with an error.
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
                 changed from pushing to a query. Or a query pushes a number that was pushed, and not by this query.
         """
@@ -110,6 +118,8 @@ class ProgramSource(StreamSource):
             return None
         if after and after["query"] != frame.query:
             raise _changed(frame, after["query"])
+        if frame.number is None and self._failed and self._failed == after:
+            raise published_with_error(last)
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
             if frame.within:
