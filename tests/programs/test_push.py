@@ -18,13 +18,14 @@ from pyspark.sql.functions import expr, udf
 
 from headwater import Headwater
 from headwater.app.api.pipeline import Pipeline
+from headwater.app.run.runner import Runner
 from headwater.domain.errors import BadInput, ConfigError, EngineLimit, NotSupported, SourceChanged, SumOverflow
 from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.table.row_kind import KNOWN
 from tests.properties.effort import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
@@ -158,6 +159,53 @@ def test_a_push_that_is_interrupted_between_two_commits_leaves_nothing(
         assert headwater.view("ranks.cells")["_count"].sum() == 3
 
 
+def interrupted_after(usual: Callable[..., Any], pipeline: str) -> Callable[..., Any]:
+    """A method that ends with Ctrl-C, when its work for a pipeline is done."""
+
+    def interrupted(self: Any, *args: Any, **more: Any) -> Any:
+        done = usual(self, *args, **more)
+        if pipeline in {getattr(self, "pipeline", None), getattr(self, "name", None)}:
+            raise KeyboardInterrupt
+        return done
+
+    return interrupted
+
+
+def check_repeats(headwater: Headwater) -> None:
+    """Frame 0 is published everywhere, but its push ended with an error: it is not pushed again without a number."""
+    told = r"frame 0 ended with an error, but .* published: .* repeat frame 0, .*number=0, .* new frame, give number=1"
+    for _ in range(2):
+        with pytest.raises(ConfigError, match=told):
+            headwater.push("orders", rows((1, "new")))
+    assert not headwater.push("orders", rows((1, "new")), number=0)
+    assert headwater.push("orders", rows((2, "new")))
+    assert counts(headwater) == {"new": 2}
+
+
+@pytest.mark.parametrize("backend", BACKENDS[:3])
+@pytest.mark.parametrize(("of", "method"), [(LedgerWriter, "publish"), (Runner, "_run_epoch")])
+def test_a_push_that_is_interrupted_when_it_has_just_published_is_not_a_new_one(
+    of: type, method: str, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with states(backend, tmp_path) as headwater:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(of, method, interrupted_after(getattr(of, method), "states"))
+            headwater.push("orders", rows((1, "new")))
+        check_repeats(headwater)
+
+
+def test_a_frame_that_failed_before_it_was_published_is_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with states("delta:local", tmp_path) as headwater:
+        assert headwater.push("orders", rows((1, "new")))
+        interrupt_once(monkeypatch, LedgerWriter, "publish", "states")
+        with pytest.raises(KeyboardInterrupt):
+            headwater.push("orders", rows((2, "new")))
+        assert headwater.push("orders", rows((2, "new")))
+        assert counts(headwater) == {"new": 2}
+
+
 def too_large() -> pl.DataFrame:
     """Two orders whose numbers have no sum."""
     return rows((1, "paid"), (2, "paid")).with_columns(pl.lit(2**62).alias("id"))
@@ -238,6 +286,14 @@ class TestSeveralPipelinesOfOneSource:
             headwater.push("orders", rows((1, "new")))
         with pytest.raises(ConfigError, match="last numbers: states 0, totals none"):
             headwater.push("orders", rows((1, "new")))
+
+    def test_a_push_that_is_interrupted_when_all_have_published_is_not_a_new_one(
+        self, headwater: Headwater, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Pipeline, "push", interrupted_after(Pipeline.push, "totals"))
+            headwater.push("orders", rows((1, "new")))
+        check_repeats(headwater)
 
     def test_a_lazy_frame_is_computed_once_for_all(self, headwater: Headwater) -> None:
         computed = count(1)

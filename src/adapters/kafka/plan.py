@@ -146,11 +146,11 @@ def start_at(given: Offsets, held: Mapping[Partition, OffsetBounds]) -> Offsets:
         raise ConfigError(f"topic {min(unknown)!r} is not one of the source; its topics are: {', '.join(topics)}")
     for topic, numbers in given.items():
         ends = {str(number): each.high for (name, number), each in held.items() if name == topic}
-        topics[topic] = ({_ID: ids[topic]} if topic in ids else {}) | _checked(topic, numbers, ends)
+        topics[topic] = ({_ID: ids[topic]} if topic in ids else {}) | _read_offsets(topic, numbers, ends)
     return topics
 
 
-def _checked(topic: str, given: Any, ends: Mapping[str, int]) -> dict[str, Any]:
+def _read_offsets(topic: str, given: Any, ends: Mapping[str, int]) -> dict[str, Any]:
     """The offsets of a topic by partition, and its id if it was written; `ends` are those of its partitions."""
     numbers = {str(number): at for number, at in given.items()} if isinstance(given, Mapping) else {}
     if not numbers.keys() - {_ID}:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from narwhals.exceptions import DuplicateError
 
+from ...domain.errors import ConfigError
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -53,3 +55,12 @@ def streaming_query(rows: Any) -> str | None:
     session = getattr(rows, "sparkSession", None) if is_of_spark(rows) else None
     found: str | None = session and session.sparkContext.getLocalProperty("sql.streaming.queryId")
     return found
+
+
+def published_with_error(number: int) -> ConfigError:
+    """Refuses a push without a number after one that ended with an error although its frame is published."""
+    return ConfigError(
+        f"the push of frame {number} ended with an error, but the frame is published: it is unknown whether this push"
+        f" is its repeat. To repeat frame {number}, push it with number={number}, which skips it. To push a new frame,"
+        f" give number={number + 1}"
+    )

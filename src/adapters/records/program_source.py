@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import contextmanager
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import BadInput, ConfigError, NotSupported, SourceChanged
 from ...domain.ports import StreamSource, other_kind
 from .decoder import ROWS_A_BATCH
-from .program_frames import is_lazy, streaming_query
+from .program_frames import is_lazy, published_with_error, streaming_query
 from .typed_rows import check_columns, decode_rows
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from ...domain.ports import Now
     from ...domain.source.record_spec import RecordSpec
     from ...domain.table.schema import Schema
+
+_log = logging.getLogger(__name__)
 
 BY_HAND = "by hand"
 """The query of batches whose query is not known: their function was not called in the thread of a query."""
@@ -46,7 +49,8 @@ class ProgramFrame:
         rows: the frame.
         attempt: tells one try to read it from another; None before it is planned. Its rows may differ if it is handed
             over or computed again: it may have random values or the present time.
-        within: the streaming query that pushes it from its function; None if it does not come from one.
+        within: the streaming query that pushes it from its function; empty if a program pushes it outside of one, None
+            if it is not pushed.
     """
 
     query: str
@@ -59,7 +63,8 @@ class ProgramFrame:
     def offsets(self) -> Mapping[str, Any]:
         """Its offsets in the ledger."""
         more = {"attempt": self.attempt, "within": self.within}
-        return {"query": self.query, "batch": self.number} | {name: each for name, each in more.items() if each}
+        known = {name: each for name, each in more.items() if each is not None}
+        return {"query": self.query, "batch": self.number} | known
 
     @property
     def origin(self) -> str:
@@ -80,6 +85,8 @@ class ProgramSource(StreamSource):
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
     _frame: ProgramFrame | None = field(init=False, default=None)
+    _failed: Offsets | None = field(init=False, default=None)
+    """The offsets of the last push if it has ended with an error; they may be published."""
 
     def __attrs_post_init__(self) -> None:
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
@@ -87,9 +94,14 @@ class ProgramSource(StreamSource):
     @contextmanager
     def push(self, rows: Any, number: int | None) -> Iterator[None]:
         number = None if number is None else _whole(number)
-        self._frame = ProgramFrame(_PUSHED, number, rows, within=streaming_query(rows))
+        self._frame = ProgramFrame(_PUSHED, number, rows, within=streaming_query(rows) or "")
         try:
             yield
+            self._failed = None
+        except BaseException:  # also Ctrl-C
+            if self._frame.attempt:  # it was planned
+                self._failed = self._frame.offsets
+            raise
         finally:
             self._frame = None
 
@@ -97,6 +109,7 @@ class ProgramSource(StreamSource):
         """The frame that the program has handed over; None if there is none, or its epoch is published.
 
         Raises:
+            ConfigError: a frame has no number, and the last one is published although its push ended with an error.
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
                 changed from pushing to a query. Or a query pushes a number that was pushed, and not by this query.
         """
@@ -105,10 +118,12 @@ class ProgramSource(StreamSource):
             return None
         if after and after["query"] != frame.query:
             raise _changed(frame, after["query"])
+        if frame.number is None and self._failed and self._failed == after:
+            raise published_with_error(last)
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
-            if frame.within and frame.within != after.get("within"):
-                raise _begun_again(number, frame.within, after)
+            if frame.within:
+                _check_pusher(number, frame.within, after)
             return None
         self._frame = evolve(frame, number=number, attempt=uuid4().hex)
         return OffsetRange(after, self._frame.offsets)
@@ -235,6 +250,19 @@ def _changed(frame: ProgramFrame, before: str) -> SourceChanged:
         " which rows the tables have already. Give the query its old checkpoint back, or read the source"
         " through Headwater, which needs no checkpoint"
     )
+
+
+def _check_pusher(number: int, query: str, after: Offsets) -> None:
+    """Check that a query repeats its own number; versions that did not record who pushes have left that open."""
+    if "within" not in after:
+        _log.warning(
+            "query %s pushes number %s, which is skipped as a repeat: numbers up to %s were pushed with an earlier"
+            " version of Headwater, which did not record by whom. If this query has not pushed it before, its rows are"
+            " missing: give it its old checkpoint back, or let it push with number=batch + %s",
+            *(query, number, after["batch"], int(after["batch"]) + 1),
+        )
+    elif query != after["within"]:
+        raise _begun_again(number, query, after)
 
 
 def _begun_again(number: int, query: str, after: Offsets) -> SourceChanged:

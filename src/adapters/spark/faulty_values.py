@@ -25,35 +25,40 @@ def times_out_of_range(source: Column, value: Column, column: schema.Column) -> 
         value: the value in its declared type.
         column: the declared column.
     """
-    if faulty := _find(value, column.type, {each: partial(_outside, kind=each) for each in TIMES}):
+    faulty = _find(value, column.type, {each: partial(_outside, kind=each) for each in TIMES})
+    if faulty is not None:
         text = source.cast("string")
-        yield F.when(faulty[0], _wanted(column, text, " (out of range: 0001-01-01 to 9999-12-31 in UTC)"))
+        yield F.when(faulty, _explain(column, text, " (out of range: 0001-01-01 to 9999-12-31 in UTC)"))
 
 
 def texts_not_utf8(value: Column, column: schema.Column) -> Iterator[Column]:
     """The error of rows with a text that is not UTF-8; none if the column cannot have one."""
-    if faulty := _find(value, column.type, {"string": lambda text: text != _replaced(text)}):
-        yield F.when(faulty[0], _wanted(column, _replaced(value.cast("string")), " (not UTF-8)"))
+    faulty = _find(value, column.type, {"string": lambda text: text != _replace_malformed(text)})
+    if faulty is not None:
+        yield F.when(faulty, _explain(column, _replace_malformed(value.cast("string")), " (not UTF-8)"))
 
 
-def _wanted(column: schema.Column, text: Column, why: str) -> Column:
+def _explain(column: schema.Column, text: Column, why: str) -> Column:
     return F.concat(F.lit(f"column {column.name!r}: {column.type.declared} wanted, not "), text, F.lit(why))
 
 
-def _find(value: Column, kind: DataType, faulty: Mapping[str, Callable[[Column], Column]]) -> list[Column]:
-    """Whether a value, or one inside of a nested one, is faulty; empty if none can be."""
-    if faulty.keys().isdisjoint(leaf.name for _, leaf in kind.leaves()):
-        return []
+def _find(value: Column, kind: DataType, faulty: Mapping[str, Callable[[Column], Column]]) -> Column | None:
+    """Whether a value, or one inside of a nested one, is faulty; None if none can be."""
+    none_can_be = faulty.keys().isdisjoint(leaf.name for _, leaf in kind.leaves())
+    return None if none_can_be else _find_inside(value, kind, faulty)
+
+
+def _find_inside(value: Column, kind: DataType, faulty: Mapping[str, Callable[[Column], Column]]) -> Column:
     if kind.element is not None:
         element = kind.element
-        return [F.exists(value, lambda each: _find(each, element, faulty)[0])]
+        return F.exists(value, lambda each: _find_inside(each, element, faulty))
     if kind.fields:
-        found = (some for each in kind.fields for some in _find(value[each.name], each.type, faulty))
-        return [reduce(or_, (F.coalesce(each, F.lit(False)) for each in found))]
-    return [faulty[kind.name](value)]
+        found = (_find(value[each.name], each.type, faulty) for each in kind.fields)
+        return reduce(or_, (F.coalesce(each, F.lit(False)) for each in found if each is not None))
+    return faulty[kind.name](value)
 
 
-def _replaced(text: Column) -> Column:
+def _replace_malformed(text: Column) -> Column:
     """The text, with a sign in place of bytes that are not UTF-8."""
     return F.decode(text.cast("binary"), _UTF_8)
 

@@ -40,7 +40,7 @@ class SparkOrder(FrameOrder):
     def ranks(
         self, frame: nw.LazyFrame[Any], order: Sequence[Order], *, within: Sequence[str], into: Mapping[str, RankMethod]
     ) -> nw.LazyFrame[Any]:
-        window = Window.partitionBy(*map(named, within)).orderBy(*map(_sorting, order))
+        window = Window.partitionBy(*map(named, within)).orderBy(*map(_order_column, order))
         # Up to the last equal row, which is the window's own end.
         found = {"dense": F.dense_rank(), "min": F.rank(), "max": F.count(F.lit(1))}
         ranks = {name: found[method].over(window).cast("bigint") for name, method in into.items()}
@@ -51,7 +51,7 @@ class SparkOrder(FrameOrder):
         return lazy(frame.to_native().groupBy(named(by)).agg(most).select(named(by), "most.*"))
 
 
-def _sorting(order: Order) -> Column:
+def _order_column(order: Order) -> Column:
     column = named(order.column)
     if order.descending:
         return column.desc_nulls_last() if order.nulls_last else column.desc_nulls_first()

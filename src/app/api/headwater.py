@@ -11,7 +11,7 @@ from ...domain.errors import ConfigError, LeaseNotFound
 from ...domain.ports import Now
 from ...domain.service.history_load import HistorySource
 from ..config import Deployment, load, load_tables, load_text
-from ..document.plain import checked
+from ..document.plain import check_type
 from ..read.find_view import find_readers, find_service
 from ..read.latency import Latencies
 from ..read.moments import read_duration
@@ -98,7 +98,7 @@ class Headwater(Declarations, ViewReader):
             deployment = self._draft.deployment()
         elif backend or path is not None or environ is not None or run or alerts or telemetry or more:
             raise ConfigError("a deployment has its own settings of the backend and of runs: give no others beside it")
-        self.deployment = checked(deployment, Deployment, "a Deployment; from_config reads a file, from_text a text")
+        self.deployment = check_type(deployment, Deployment, "a Deployment; from_config reads a file, from_text a text")
         self.services: Mapping[str, Service] = blueprints(deployment)
         self._report = report
         self._clock = SystemClock()
@@ -205,7 +205,7 @@ class Headwater(Declarations, ViewReader):
 
         Raises:
             ConfigError: there is no such source, no pipeline reads it, or it is of another kind; or `number` is not set
-                after a push that failed in some of the pipelines.
+                after a push that ended with an error, but is published in some or all of the pipelines.
             BadInput: a declared column is missing, or its type could lose values.
             HeadwaterError: an epoch failed. Push the frame again, with the same number; see the note of the error.
         """
@@ -274,7 +274,7 @@ class Headwater(Declarations, ViewReader):
             ConfigError: the target already has one of the pipelines.
             NotSupported: the target's engine cannot read this engine's frames.
         """
-        runners = zip(self.start(), checked(target, Headwater, "a Headwater").start(), strict=True)
+        runners = zip(self.start(), check_type(target, Headwater, "a Headwater").start(), strict=True)
         publications = [move(here.for_large(), there.for_large()) for here, there in runners]
         return {publication.epoch.pipeline: publication for publication in publications if publication}
 
@@ -310,7 +310,7 @@ class Headwater(Declarations, ViewReader):
             HeadwaterError: the load failed; call this again to resume after the last finished chunk.
         """
         runner = self._runner(pipeline).for_large()
-        tables = {name: HistoryTable.parse(str(each)) for name, each in checked(history, Mapping, "a dict").items()}
+        tables = {name: HistoryTable.parse(str(each)) for name, each in check_type(history, Mapping, "a dict").items()}
         service, source = self._container.history(pipeline, tables, files_per_chunk, self._runner)
         stream = stream_offsets(stream_from, runner.source.members, Now(runner.clock.now()))
         history_source = HistorySource(source, {topic: str(table) for topic, table in tables.items()}, stream)

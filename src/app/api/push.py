@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ...adapters.records.program_frames import hold
+from ...adapters.records.program_frames import hold, published_with_error
 from ...domain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -50,10 +50,12 @@ class Pushes:
         """The number after the last one, which all readers must have; one that has none yet begins with this push.
 
         If it is not the same, the frame may be the repeat of one that failed in some of them: others would count it
-        twice.
+        twice. A single reader is not asked: its source knows whether the push that failed is published.
         """
         last = {each.name: each.last_number for each in readers}
         newest = max(last.values())
+        if self._failed.get(source) == newest == min(last.values()):
+            raise published_with_error(newest)
         if self._failed.get(source) == newest or not {newest, -1}.issuperset(last.values()):
             stand = ", ".join(f"{name} {'none' if each < 0 else each}" for name, each in last.items())
             raise ConfigError(

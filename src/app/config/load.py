@@ -31,10 +31,10 @@ from ..deployment.deployment import (
     TelemetrySettings,
 )
 from ..document.document import Document, parse, parse_text
-from ..document.environment import overlay, shape
+from ..document.environment import check_misspelt, overlay, shape
 from ..document.lines import KeyPath
 from ..document.paths import resolve
-from ..document.plain import checked, plain
+from ..document.plain import check_type, plain
 from ..document.section import Section
 from ..document.value_types import (
     ADDRESS,
@@ -118,14 +118,14 @@ def load(file: str | PathLike[str], environ: Mapping[str, str] | None = None) ->
     Raises:
         ConfigError: names file, line and key of the first mistake, and what is allowed.
     """
-    path = Path(checked(file, str | PathLike, "the path of a TOML file"))
-    return _load(path, *parse(path), environ)
+    path = Path(check_type(file, str | PathLike, "the path of a TOML file"))
+    return _load_written(path, *parse(path), environ)
 
 
 def load_text(text: str, environ: Mapping[str, str] | None = None) -> Deployment:
     """Read and check the text of a deployment file; see `load`. Relative paths start from the current folder."""
-    text = checked(text, str, "the text of a deployment file; load or from_config reads a file")
-    return _load(_TEXT, *parse_text(text, _TEXT), environ)
+    text = check_type(text, str, "the text of a deployment file; load or from_config reads a file")
+    return _load_written(_TEXT, *parse_text(text, _TEXT), environ)
 
 
 def load_tables(
@@ -143,9 +143,16 @@ def load_tables(
     Raises:
         ConfigError: names the key of the first mistake, and what is allowed.
     """
-    return _load(
-        _PROGRAM, plain(checked(tables, Mapping, "a dict of the tables of a deployment file")), {}, environ, whole=whole
-    )
+    tables = check_type(tables, Mapping, "a dict of the tables of a deployment file")
+    return _load(_PROGRAM, plain(tables), {}, environ, whole=whole)
+
+
+def _load_written(
+    file: Path, tree: dict[str, Any], lines: Mapping[KeyPath, int], environ: Mapping[str, str] | None
+) -> Deployment:
+    """Load what stands in a file or text. Not for the tables of a program, which may read any variable itself."""
+    check_misspelt(tree, os.environ if environ is None else environ, _shape(tree))
+    return _load(file, tree, lines, environ)
 
 
 def _load(

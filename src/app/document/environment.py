@@ -45,16 +45,44 @@ def overlay(
         shape: every key that may be overridden, nested like the file.
 
     Raises:
-        ConfigError: a variable overrides no known key or several, is nearly the name of one, or a ``${NAME}`` is not
-            set.
+        ConfigError: a variable overrides no known key or several, or a ``${NAME}`` is not set.
     """
     overlaid = _Overlay(file, environ, lines)
     for variable in sorted(environ):
         if _overrides(variable):
             tree = overlaid.override(tree, variable, shape)
-    tree = overlaid.expand(tree, ())
-    overlaid.check_misspelt(shape)
-    return Document(file, tree, lines, overlaid.texts)
+    return Document(file, overlaid.expand(tree, ()), lines, overlaid.texts)
+
+
+def check_misspelt(tree: Mapping[str, Any], environ: Mapping[str, str], shape: Shape) -> None:
+    """Refuse variables that would override a key but for their underscores or case, and that the file never names.
+
+    Args:
+        tree: the values of the file, as they are written.
+        environ: see `overlay`.
+        shape: see `overlay`.
+
+    Raises:
+        ConfigError: names the variable of the key.
+    """
+    near = [each for each in environ if _loose(each).startswith(_loose(PREFIX)) and not _overrides(each)]
+    named = set(_references(tree)) if near else ()
+    keys = {_loose(PREFIX + _variable(path)): path for path, _ in _leaves(shape, ())} if near else {}
+    for variable in sorted(near):
+        if variable not in named and (path := keys.get(_loose(variable))):
+            raise ConfigError(
+                f"{variable}: has no effect; the variable of {dotted(path)} is {PREFIX}{_variable(path).upper()}:"
+                " rename it, or remove it"
+            )
+
+
+def _references(value: Any) -> Iterator[str]:
+    """Yield the variables that a value refers to."""
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            yield from _references(each)
+    elif isinstance(value, str):
+        yield from (name for escaped, name in _REFERENCE.findall(value) if not escaped)
 
 
 @define
@@ -87,24 +115,6 @@ class _Overlay:
             return found[0], known[found[0]]
         names = [PREFIX + _variable(path).upper() for path in known]
         raise ConfigError(f"{variable}: there is no such key in {self.file}{did_you_mean(variable, names)}")
-
-    def check_misspelt(self, shape: Shape) -> None:
-        """Refuse variables that would override a key but for their underscores or case, and that the file never names.
-
-        Raises:
-            ConfigError: names the variable of the key.
-        """
-        named = {text.variable for texts in self.texts.values() for text in texts}
-        near = [each for each in self.environ if _loose(each).startswith(_loose(PREFIX)) and each not in named]
-        if not near:
-            return
-        keys = {_loose(PREFIX + _variable(path)): path for path, _ in _leaves(shape, ())}
-        for variable in sorted(near):
-            if path := keys.get(_loose(variable)):
-                raise ConfigError(
-                    f"{variable}: has no effect; the variable of {dotted(path)} is {PREFIX}{_variable(path).upper()}:"
-                    " rename it, or remove it"
-                )
 
     def expand(self, value: Any, path: KeyPath) -> Any:
         """Replace every ``${NAME}`` in a value; ``$${NAME}`` becomes the text ``${NAME}``."""

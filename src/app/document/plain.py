@@ -14,7 +14,7 @@ _T = TypeVar("_T")
 _MILLISECOND = timedelta(milliseconds=1)
 
 
-def checked(given: _T, kind: type | UnionType, expected: str) -> _T:
+def check_type(given: _T, kind: type | UnionType, expected: str) -> _T:
     """Return a value of a program.
 
     Raises:

@@ -87,7 +87,8 @@ class Source(DeadLetterReader, Protocol):
 
     Its arguments are the frame, in memory or of Spark, and its number; None is the next number. A frame whose number is
     published already is skipped, unless a streaming query pushes it and another one has pushed the frame before. A
-    number that is not a whole one from 0 on is a `ConfigError`.
+    number that is not a whole one from 0 on is a `ConfigError`, and so is none after a push that ended with an error
+    although its frame is published.
     """
 
     eager: bool = False

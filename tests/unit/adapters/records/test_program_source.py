@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import polars as pl
 import pytest
 
 from headwater.adapters.polars.program_source import PolarsProgramSource
+from headwater.adapters.records import program_source
 from headwater.domain.epoch.epoch import OffsetRange
+from headwater.domain.errors import SourceChanged
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
@@ -46,3 +48,40 @@ def test_a_frame_that_is_handed_over_again_is_another_one(source: PolarsProgramS
     with source.push(ROWS, 0):
         assert not source.readable(before)
         assert begun(source).until["batch"] == 0
+
+
+class TestNumbersOfAQuery:
+    """A query that pushes number 5, which is in the tables."""
+
+    BEFORE: ClassVar = {"query": "push", "batch": 5, "attempt": "x"}
+
+    @pytest.fixture(autouse=True)
+    def in_a_query(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(program_source, "streaming_query", lambda _: "q")
+
+    def test_one_that_it_has_pushed_is_skipped(self, source: PolarsProgramSource) -> None:
+        with source.push(ROWS, 5):
+            assert source.plan({**self.BEFORE, "within": "q"}, NOW) is None
+
+    @pytest.mark.parametrize(("within", "told"), [("", "not by this query"), ("other", "which query other has pushed")])
+    def test_one_that_it_has_not_pushed_is_refused(self, source: PolarsProgramSource, within: str, told: str) -> None:
+        with source.push(ROWS, 5), pytest.raises(SourceChanged, match=told):
+            source.plan({**self.BEFORE, "within": within}, NOW)
+
+    def test_one_of_an_earlier_version_which_did_not_record_the_query_is_skipped_with_a_warning(
+        self, source: PolarsProgramSource, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        with source.push(ROWS, 5):
+            assert source.plan(self.BEFORE, NOW) is None
+        assert "query q pushes number 5, which is skipped as a repeat" in caplog.text
+
+    def test_its_next_one_is_read(self, source: PolarsProgramSource) -> None:
+        with source.push(ROWS, 6):
+            planned = source.plan(self.BEFORE, NOW)
+        assert planned is not None
+        assert planned.until["within"] == "q"
+
+
+def test_a_push_outside_of_a_query_is_recorded_as_such(source: PolarsProgramSource) -> None:
+    with source.push(ROWS, 0):
+        assert begun(source).until["within"] == ""

@@ -173,6 +173,16 @@ def test_the_environment_overrides_a_program_too() -> None:
     assert headwater.deployment.sources["handed"].records.schema.names == ("id",)
 
 
+def test_a_program_may_read_variables_of_any_name(tmp_path: Path) -> None:
+    environ = {"HEADWATER_BACKEND_PATH": str(tmp_path)}
+    assert Headwater(backend="delta", path=tmp_path, environ=environ).deployment.backend.path == str(tmp_path)
+    tables = {"backend": {"name": "delta", "path": tmp_path}}
+    assert Headwater.from_dict(tables, environ=environ).deployment.backend.path == str(tmp_path)
+    text = f'[backend]\nname = "delta"\npath = "{tmp_path.as_posix()}"\n'
+    with pytest.raises(ConfigError, match="HEADWATER_BACKEND_PATH: has no effect"):
+        Headwater.from_text(text, environ=environ)
+
+
 def test_a_text_that_is_no_toml_names_the_line() -> None:
     with pytest.raises(ConfigError, match=r"^<text>:2: is not valid TOML"):
         Headwater.from_text("[backend]\nname = \n")

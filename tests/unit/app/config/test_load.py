@@ -420,6 +420,15 @@ class TestEnvironment:
         backend = deploy(changed('"lake"', '"${HEADWATER_BACKEND_PATH}"'), HEADWATER_BACKEND_PATH="here").backend
         assert backend.path == str(tmp_path / "here")
 
+    def test_a_variable_that_an_overridden_value_refers_to_may_have_any_name(self, deploy, tmp_path):
+        text = changed('"lake"', '"${HEADWATER_BACKEND_PATH}"')
+        backend = deploy(text, HEADWATER_BACKEND_PATH="here", HEADWATER_BACKEND__PATH="there").backend
+        assert backend.path == str(tmp_path / "there")
+
+    def test_an_escaped_reference_does_not_name_a_variable(self, refusal):
+        said = refusal(changed('"lake"', '"$${HEADWATER_BACKEND_PATH}"'), HEADWATER_BACKEND_PATH="here")
+        assert said.startswith("HEADWATER_BACKEND_PATH: has no effect")
+
     def test_an_override_of_a_list_is_told(self, refusal):
         said = refusal(GOOD, HEADWATER_PIPELINES__CONTRACT_RANK__GROUP="project_id")
         assert "pipelines.contract_rank.group is at least one text" in said
