@@ -5,12 +5,14 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING, Any
 
-from attrs import evolve, fields, has
+from attrs import NOTHING, evolve, fields, has
 
 from ..services.kind import kind_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from attrs import Attribute
 
     from ..config import Deployment
 
@@ -20,7 +22,8 @@ def digest_settings(deployment: Deployment, pipeline: str) -> str:
 
     Where a source reads is part of it: at another place, other rows may have the same offsets. Left out is what no row
     depends on: where a setting stands in the file, how pipelines are run, where the view is published, and how long
-    versions are kept; and what is never shown, such as secrets.
+    versions are kept; what is never shown, such as secrets; and what has its default, so that a setting which a later
+    version adds does not change the digest.
     """
     found = [_plain(each) for name in _with_inputs(deployment, pipeline) for each in _settings(deployment, name)]
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
@@ -47,7 +50,8 @@ def _plain(value: Any) -> Any:
     """A value in lists and texts, in an order that is the same in each process."""
     if has(type(value)):
         shown = (each for each in fields(type(value)) if each.repr and each.name != "place")
-        return [type(value).__name__, *((each.name, _plain(getattr(value, each.name))) for each in shown)]
+        given = ((each, _plain(getattr(value, each.name))) for each in shown)
+        return [type(value).__name__, *((each.name, plain) for each, plain in given if plain != _default(each))]
     if hasattr(value, "items"):
         return sorted((str(key), _plain(each)) for key, each in value.items())
     if isinstance(value, set | frozenset):
@@ -55,3 +59,11 @@ def _plain(value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_plain(each) for each in value]
     return str(value)
+
+
+def _default(each: Attribute[Any]) -> Any:
+    """The default of a setting, as `_plain` shows it; None, which it never shows, if there is none."""
+    if each.default is NOTHING:
+        return None
+    factory = getattr(each.default, "factory", None)
+    return _plain(factory() if factory else each.default)

@@ -82,6 +82,13 @@ class HistoryLoad(Service):
         changes = {spec.name: Change(overwrite=snapshot.read(spec.name).head(0)) for spec in self.tables}
         return Step(changes, 0, 0, None)
 
+    def changed(self, fingerprint: str) -> str | None:
+        """The changed settings that prevent a load from being resumed, for display; see `Service.changed`.
+
+        A new topic or column of a wide table is one of them: the chunks that were read lack it.
+        """
+        return self._service.changed(fingerprint) or super().changed(fingerprint)
+
     def known(self, name: str) -> NoReturn:
         """Raises `ConfigError`: there are no views during the load; see `Service.known`."""
         raise ConfigError(f"there is no view {name!r} while the history is being loaded; query it after the load")

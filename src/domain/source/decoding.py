@@ -74,9 +74,10 @@ def _kind(records: RecordSpec) -> dict[str, str]:
 
 
 def _csv(csv: CsvFormat) -> dict[str, str]:
-    nulls = ", ".join(map(repr, csv.null_value))
+    nulls = _list(map(repr, csv.null_value))
     return {"quote": csv.quote, "escape": csv.escape or "none", "header": str(csv.header).lower(), "null_value": nulls}
 
 
 def _list(texts: Iterable[str]) -> str:
-    return ", ".join(texts) or "none"
+    """Texts whose order means nothing."""
+    return ", ".join(sorted(texts)) or "none"

@@ -52,19 +52,31 @@ def fingerprint(
     found |= {part: dict(given) for part, given in ((DECODING, decoding), (FIXED_DECODING, fixed_decoding)) if given}
     if views:
         found[_VIEWS] = {name: str(value) for name, value in views.items()}
-    return json.dumps(found, sort_keys=True, separators=(",", ":"))
+    return join_parts(found)
+
+
+def join_parts(parts: Mapping[str, object]) -> str:
+    """The fingerprint with these parts, as JSON; equal parts give equal texts."""
+    return json.dumps(parts, sort_keys=True, separators=(",", ":"))
+
+
+def split_parts(fingerprint_: str) -> dict[str, Any]:
+    """The parts of a fingerprint; none if it is a digest alone, as version 0.1.0 stored it for most services."""
+    parts: dict[str, Any] = json.loads(fingerprint_) if fingerprint_.startswith("{") else {}
+    return parts
 
 
 def digest(fingerprint_: str) -> str:
-    """The digest in a fingerprint. Version 0.1.0 stored only the digest for most services."""
-    stored = json.loads(fingerprint_) if fingerprint_.startswith("{") else {}
-    return str(stored.get(_DIGEST, fingerprint_))
+    """The digest in a fingerprint; for a wide table, which has none, its hashes as earlier versions wrote them."""
+    parts = split_parts(fingerprint_)
+    if not parts or _DIGEST in parts:
+        return str(parts.get(_DIGEST, fingerprint_))
+    return join_parts({name: part for name, part in parts.items() if name not in {DECODING, FIXED_DECODING}})
 
 
 def recorded_setting(fingerprint_: str, name: str) -> str | None:
     """The value of a setting in a fingerprint, as text; None if it is not on record."""
-    stored = json.loads(fingerprint_) if fingerprint_.startswith("{") else {}
-    found = stored.get(_SETTINGS, {}).get(name)
+    found = split_parts(fingerprint_).get(_SETTINGS, {}).get(name)
     return None if found is None else str(found)
 
 
@@ -114,7 +126,7 @@ def changed_decoding(built: str, now: str, part: str = DECODING) -> str | None:
 
 def _differences(part: str, *fingerprints: str) -> list[tuple[str, str, str]]:
     """The names whose values differ, with both values; a name that only one of them has is left out."""
-    stored = (json.loads(each).get(part) if each.startswith("{") else None for each in fingerprints)
+    stored = (split_parts(each).get(part) for each in fingerprints)
     old, new = (each if isinstance(each, dict) else {} for each in stored)  # a wide table's is a text for each topic
     return [(name, old[name], new[name]) for name in new if name in old and old[name] != new[name]]
 

@@ -173,13 +173,17 @@ class CumulateSettings:
         The order of the columns of a set is one of them, because rows are stored under it; see `grouping_of`. The
         digest does not contain it.
         """
-        reordered = _recorded_sets(built) != _recorded_sets(self.fingerprint)
+        recorded = _recorded_sets(built)
+        reordered = recorded is not None and recorded != _recorded_sets(self.fingerprint)
         return changed_settings(built, self.fingerprint, [_DIMENSIONS] if reordered else [])
 
 
-def _recorded_sets(fingerprint_: str) -> list[list[str]]:
-    """The dimension sets in a fingerprint, each with its columns in the order given; empty if not on record."""
-    return sorted(literal_eval(recorded_setting(fingerprint_, _DIMENSIONS) or "[]"))
+def _recorded_sets(fingerprint_: str) -> list[list[str]] | None:
+    """The dimension sets in a fingerprint, each with its columns in the order given; None if not on record."""
+    try:
+        return sorted(literal_eval(recorded_setting(fingerprint_, _DIMENSIONS) or ""))
+    except (SyntaxError, TypeError, ValueError):  # it is a text for display, which another version may write otherwise
+        return None
 
 
 def grouping_of(dimensions: tuple[str, ...]) -> str:

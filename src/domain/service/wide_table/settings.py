@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import json
 import re
 from datetime import timedelta
 from typing import ClassVar
@@ -15,7 +14,7 @@ from ...source.changelog.settings import CHANGE_FORMATS
 from ...source.decoding import decoding_of, key_decoding
 from ...source.record_spec import RecordSpec
 from ...sql import Expression
-from ...table.fingerprint import DECODING, FIXED_DECODING, changed_decoding
+from ...table.fingerprint import DECODING, FIXED_DECODING, changed_decoding, join_parts, split_parts
 from ...table.schema import TIMES, Column, DataType, Schema, check_compared, check_own_names, column, free_name
 
 GENERATORS = frozenset({"explode"})
@@ -242,7 +241,7 @@ class WideTableSettings:
             for each in topic.own(self.key):
                 parts[f"{topic.name}.{each.name}"] = (each.expression.sql, each.type.ddl)
         hashes = {name: hashlib.sha256(repr(part).encode()).hexdigest()[:8] for name, part in parts.items()}
-        return json.dumps({**hashes, **self._decoding}, sort_keys=True, separators=(",", ":"))
+        return join_parts({**hashes, **self._decoding})
 
     @property
     def _decoding(self) -> dict[str, dict[str, str]]:
@@ -259,7 +258,7 @@ class WideTableSettings:
 
     def changed(self, fingerprint: str) -> str | None:
         """Return the settings that differ from another fingerprint; None if there are only new topics and columns."""
-        now, built = json.loads(self.fingerprint), json.loads(fingerprint) if fingerprint.startswith("{") else {}
+        now, built = split_parts(self.fingerprint), split_parts(fingerprint)
         if _KEY not in built:
             return "service"
         hashes = ((name, value) for name, value in built.items() if name not in {DECODING, FIXED_DECODING})

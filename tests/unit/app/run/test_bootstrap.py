@@ -17,7 +17,7 @@ from headwater.app.cli.main import main
 from headwater.app.run.bootstrap import HistoryTable, stream_offsets
 from headwater.domain.epoch.epoch import Epoch
 from headwater.domain.errors import ConfigError, NotSupported, SourceChanged
-from headwater.domain.service.history_load import HistorySource, takes_over
+from headwater.domain.service.history_load import HistoryLoad, HistorySource, takes_over
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
@@ -25,6 +25,8 @@ from headwater.testing.trial import Trial
 from tests.rows_source import ExpiringRows, RowsSource
 
 DEPLOYMENT = Path(__file__).parents[4] / "features" / "bootstrap.toml"
+BEFORE = '{"":"f6ae0ab2","info":"73e95c29","info.name":"e468b634","stock":"ecbc864d","stock.item_count":"10020575"}'
+"""The fingerprint of `DEPLOYMENT` in versions that did not record how the sources are read."""
 STOCK = [["shop_id", "items", "seq"], ["1", "9", "3"], ["3", "5", "2"]]
 
 
@@ -219,6 +221,28 @@ class TestLoads:
         trial.load("shop")
         (published,) = trial.publications("shop")
         assert f"{published.watermark:%Y-%m-%d %H:%M}" == "2024-03-01 09:00"
+
+
+class TestResumed:
+    """A load is resumed if its tables have the rows that it would read now."""
+
+    @staticmethod
+    def changed(trial, fingerprint):
+        service = trial.open().start(["shop"])[0].service
+        return service.changed(fingerprint), HistoryLoad(service).changed(fingerprint)
+
+    def test_if_an_earlier_version_began_it(self, trial):
+        assert self.changed(trial, BEFORE) == (None, None)
+
+    def test_unless_a_column_is_new(self, trial):
+        """Tables are continued with a new column, but the chunks that were read lack it."""
+        fewer = {name: each for name, each in json.loads(BEFORE).items() if name != "stock.item_count"}
+        told = "settings (what they were is not on record)"
+        assert self.changed(trial, json.dumps(fewer)) == (None, told)
+
+    def test_unless_a_column_is_another(self, trial):
+        told = "expression or type of column item_count"
+        assert self.changed(trial, BEFORE.replace("10020575", "10020576")) == (told, told)
 
 
 class TestCommand:

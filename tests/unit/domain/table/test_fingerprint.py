@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from headwater.domain.table.fingerprint import changed_decoding, changed_settings, digest, fingerprint
+from headwater.domain.table.fingerprint import changed_decoding, changed_settings, digest, fingerprint, join_parts
 
 
 def test_a_fingerprint_of_before_settings_were_kept_decides_all_the_same() -> None:
@@ -21,3 +21,10 @@ def test_a_fingerprint_of_before_the_reading_was_kept_goes_on() -> None:
 
 def test_what_does_not_decide_changes_nothing() -> None:
     assert changed_settings(fingerprint("text", {"size": "1d"}), fingerprint("text", {"size": "24h"})) is None
+
+
+def test_the_digest_of_a_wide_table_is_the_text_of_before_the_reading_was_kept() -> None:
+    before = '{"":"f6ae0ab2","info":"73e95c29","info.name":"e468b634"}'
+    reading = {"(decoding)": {"row_kind of topic info": "kind"}, "(fixed decoding)": {}}
+    now = join_parts({"": "f6ae0ab2", "info.name": "e468b634", "info": "73e95c29", **reading})
+    assert digest(now) == digest(before) == before

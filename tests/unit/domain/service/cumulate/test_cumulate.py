@@ -24,6 +24,7 @@ from headwater.domain.service.cumulate import Cumulate, CumulateSettings
 from headwater.domain.service.cumulate.panes import PANE, WINDOW, Panes
 from headwater.domain.service.measures import Measure
 from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.fingerprint import join_parts, split_parts
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
@@ -289,6 +290,26 @@ class TestLateness:
         site.source.given[1:] = [{**row, "_error": None} for row in site.source.given[1:]]
         replay(site.runner())
         assert site.shows("ticks_total") == [("12:01", 2, 0)]
+
+
+@pytest.mark.parametrize(
+    ("recorded", "told"),
+    [
+        ("[['visitor', 'page'], []]", "settings: dimensions [['visitor', 'page'], []] -> [['page', 'visitor'], []]"),
+        ("[[], ['page', 'visitor']]", None),
+        ("page visitor", None),
+        ("5", None),
+        (None, None),
+    ],
+)
+def test_another_order_in_a_set_is_told_where_it_is_on_record(recorded: str | None, told: str | None) -> None:
+    """The text is for display, so another version may have written another one."""
+    edited = chosen(dimensions=[["page", "visitor"], []])
+    built = split_parts(edited.fingerprint)
+    built["settings"].pop("dimensions")
+    if recorded:
+        built["settings"]["dimensions"] = recorded
+    assert edited.changed(join_parts(built)) == told
 
 
 @pytest.mark.parametrize("epochs", [1, 2])

@@ -8,8 +8,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 
 from headwater.domain.errors import ConfigError
+from headwater.domain.ports import Receipt
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -261,6 +263,20 @@ class TestHorizon:
         forgetful.unset("pipelines.shop.topics.info.owner")
         with pytest.raises(ConfigError, match="tombstones goes by the owner's event time"):
             forgetful.open()
+
+
+def test_a_receipt_of_before_the_reading_was_kept_fits(shop: Trial) -> None:
+    """It has the digest of a fingerprint that was only the hashes of the key, the topics and the columns."""
+    before = (
+        '{"":"f6ae0ab2","info":"ee5e7a3a","info.city":"e7b06bd6","info.name":"e468b634","stock":"6ee1c078",'
+        '"stock.item_count":"10020575"}'
+    )
+    feed(shop, "stocks", stock(1, 5, 1))
+    shop.run()
+    (published,) = shop.publications("shop")
+    receipt = Receipt.of(evolve(published, fingerprint=before, settings=None))
+    assert receipt.fits(published)
+    assert not receipt.fits(evolve(published, fingerprint=published.fingerprint.replace("10020575", "10020576")))
 
 
 class TestEdits:

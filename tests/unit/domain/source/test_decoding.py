@@ -1,0 +1,32 @@
+"""What is recorded of the settings by which records are read, and what their order in the file does not change."""
+
+from __future__ import annotations
+
+from headwater.domain.source.changelog.settings import ChangeSpec
+from headwater.domain.source.csv_format import CsvFormat
+from headwater.domain.source.decoding import decoding_of, key_decoding
+from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.schema import Schema
+
+METADATA = {"db": "database", "at": "commit_time"}
+
+
+def changelog(columns: str, *tables: str) -> RecordSpec:
+    changes = ChangeSpec(key=("id",), tables=tables, metadata=METADATA)
+    return RecordSpec(Schema.parse(columns), "maxwell-json", changes=changes)
+
+
+def test_the_order_of_columns_and_tables_is_not_a_setting() -> None:
+    one = changelog("id int, db string, at timestamp", "d.a", "d.b")
+    other = changelog("at timestamp, db string, id int", "d.b", "d.a")
+    assert key_decoding(one, ["db", "at"]) == key_decoding(other, ["db", "at"])
+    assert key_decoding(one, ["db", "at"]) == {"metadata": "at = commit_time, db = database"}
+    assert decoding_of(one) == decoding_of(other)
+
+
+def test_the_order_of_the_texts_that_are_null_is_not_a_setting() -> None:
+    one, other = (
+        RecordSpec(Schema.parse("id int"), "csv", csv=CsvFormat(null_value=nulls)) for nulls in (("", "-"), ("-", ""))
+    )
+    assert decoding_of(one) == decoding_of(other)
+    assert decoding_of(one)["null_value"] == "'', '-'"
