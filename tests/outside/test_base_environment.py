@@ -16,10 +16,10 @@ def _lines_joined(makefile):
 
 
 def _paths(fast):
-    """The folders of the list, and the files that its `patsubst` makes."""
-    folders, _, made = fast.partition("$(patsubst %,")
-    pattern, names = made.rstrip(")").split(",")
-    return [*folders.split(), *(pattern.replace("%", name) for name in names.split())]
+    """The folders of the list, and the files that each `patsubst` makes."""
+    made = re.findall(r"\$\(patsubst %,([^,]+),([^)]+)\)", fast)
+    folders = re.sub(r"\$\(patsubst [^)]+\)", "", fast)
+    return [*folders.split(), *(pattern.replace("%", name) for pattern, names in made for name in names.split())]
 
 
 def test_quick_tests_are_collected_without_extras(tmp_path):
