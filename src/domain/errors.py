@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 
 class HeadwaterError(Exception):
     """Root of all errors raised on purpose."""
+
+
+_NAMED = 3
+
+
+def name_some(names: Sequence[str]) -> str:
+    """The first three names, for a message.
+
+    >>> name_some(["a", "b"]), name_some(["a", "b", "c", "d"])
+    ('a, b', 'a, b, c …')
+    """
+    return ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
 
 
 @contextmanager

@@ -105,13 +105,14 @@ AFTER_KEY, AFTER_LINES, AFTER_EVENTS = (
     'row_kind = "op"',
     'schema = "id int, g string, t timestamp"',
 )
+LATER_KEY = f'key = ["id"]{ZONE}\ntables'
 STAYS = "rows that are stored stay as they were read"
 EDITS = [
-    ("anywhere", AFTER_KEY, f'key = ["id"]{ZONE}\ntables', Verdict.NOTHING, f"time_zone UTC -> Asia/Tokyo: {STAYS}"),
-    ("same", AFTER_KEY, f'key = ["id"]{ZONE}\ntables', Verdict.REBUILD, "settings of its source: time_zone UTC -> Asia/Tokyo;"),
-    ("counts", AFTER_KEY, f'key = ["id"]{ZONE}\ntables', Verdict.NOTHING, f"time_zone UTC -> Asia/Tokyo: {STAYS}"),
-    ("latest", AFTER_KEY, f'key = ["id"]{ZONE}\ntables', Verdict.REBUILD, "settings of its source: time_zone UTC -> Asia/Tokyo;"),
-    ("wide", AFTER_KEY, f'key = ["id"]{ZONE}\ntables', Verdict.REBUILD, "other time_zone of topic by_due UTC -> Asia/Tokyo;"),
+    ("anywhere", AFTER_KEY, LATER_KEY, Verdict.NOTHING, f"time_zone UTC -> Asia/Tokyo: {STAYS}"),
+    ("same", AFTER_KEY, LATER_KEY, Verdict.REBUILD, "settings of its source: time_zone UTC -> Asia/Tokyo;"),
+    ("counts", AFTER_KEY, LATER_KEY, Verdict.NOTHING, f"time_zone UTC -> Asia/Tokyo: {STAYS}"),
+    ("latest", AFTER_KEY, LATER_KEY, Verdict.REBUILD, "settings of its source: time_zone UTC -> Asia/Tokyo;"),
+    ("wide", AFTER_KEY, LATER_KEY, Verdict.REBUILD, "other time_zone of topic by_due UTC -> Asia/Tokyo;"),
     ("anywhere", "'d\\.o'", "'d\\..*'", Verdict.NOTHING, "what was skipped is not read again"),
     ("counts", "'d\\.o'", "'d\\..*'", Verdict.NOTHING, "tables d\\.o -> d\\..*"),
     ("wide", "'d\\.o'", "'d\\..*'", Verdict.NOTHING, "tables of topic by_commit d\\.o -> d\\..*"),

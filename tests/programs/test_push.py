@@ -173,9 +173,11 @@ def interrupted_after(usual: Callable[..., Any], pipeline: str) -> Callable[...,
 
 def check_repeats(headwater: Headwater) -> None:
     """Frame 0 is published everywhere, but its push ended with an error: it is not pushed again without a number."""
-    told = r"frame 0 ended with an error, but .* published: .* repeat frame 0, .*number=0, .* new frame, give number=1"
+    message = (
+        r"frame 0 ended with an error, but .* published: .* repeat frame 0, .*number=0, .* new frame, give number=1"
+    )
     for _ in range(2):
-        with pytest.raises(ConfigError, match=told):
+        with pytest.raises(ConfigError, match=message):
             headwater.push("orders", rows((1, "new")))
     assert not headwater.push("orders", rows((1, "new")), number=0)
     assert headwater.push("orders", rows((2, "new")))
@@ -393,7 +395,7 @@ def test_a_repeated_number_is_one_even_if_a_tick_is_due(tmp_path: Path) -> None:
         headwater.stream("orders", schema=SCHEMA, event_time="at", idle_after="1ms")
         headwater.cumulate("curve", source="orders", step="1m", size="1d", measures={"n": "count(*)"}, ticks="dense")
         assert headwater.push("orders", rows((1, "new")), number=0)
-        time.sleep(0.01)
+        time.sleep(0.01)  # longer than `idle_after`, so that ticks are due
         assert [headwater.push("orders", rows((1, "new")), number=0) for _ in range(2)] == [False, False]
         assert headwater.epoch("curve") == 0
         headwater.run(until_idle=True)
@@ -466,7 +468,7 @@ def test_a_frame_of_spark_is_pushed_to_spark(backend: str, spark: SparkSession, 
 @pytest.mark.delta
 @pytest.mark.contract
 @pytest.mark.parametrize("cached", [False, True], ids=["", "cached"])
-def test_a_frame_of_spark_is_computed_once_for_all(cached: bool, spark: SparkSession, tmp_path: Path) -> None:  # noqa: FBT001
+def test_a_frame_of_spark_is_computed_once_for_all(spark: SparkSession, tmp_path: Path, *, cached: bool) -> None:
     calls = tmp_path / "calls"
     calls.write_text("")
 

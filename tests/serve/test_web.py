@@ -293,7 +293,7 @@ def test_the_command_serves_until_it_is_stopped(config: Path, option: str, run: 
             for _ in range(200):
                 with urlopen(f"{address}/api/pipelines/ranks/epochs") as answer:
                     epochs = json.load(answer)
-                done = [each["epoch"] for each in epochs if "step" in each["phases"]]  # told after it is published
+                done = [each["epoch"] for each in epochs if "step" in each["phases"]]  # reported after it is published
                 if done == run:
                     break
                 time.sleep(0.1)

@@ -347,7 +347,10 @@ def test_receipts_that_the_broker_does_not_know_for_a_moment(topic: Topic, monke
     publish(topic.claimed(), 0, (1, None, "+I"))
     sink = topic.sink()
     unknown = {f"{topic.name}.epochs"}
-    describe_others = lambda admin, names: topics.describe(admin, {*names} - unknown)  # noqa: E731
+
+    def describe_others(admin: Any, names: list[str]) -> dict[str, topics.Topic]:
+        return topics.describe(admin, {*names} - unknown)
+
     monkeypatch.setattr("headwater.adapters.kafka.receipts.describe", describe_others)
     assert (sink.published(), sink.claim()) == (None, Receipt.of(publication(0)))
 

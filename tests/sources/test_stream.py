@@ -201,8 +201,10 @@ class TestStream:
             with tries.open("a") as file:
                 return file.write("x") + tries.stat().st_size
 
-        told = udf(minute, "int").asNondeterministic()
-        rows = spark.range(1).withColumn("minute", told("id")).selectExpr("'x' page", "id visit", f"{AT_MINUTE} at")
+        minute_now = udf(minute, "int").asNondeterministic()
+        rows = (
+            spark.range(1).withColumn("minute", minute_now("id")).selectExpr("'x' page", "id visit", f"{AT_MINUTE} at")
+        )
         fail_once(monkeypatch, StoreUnavailable("the disk is away"))
         config.write_text(CONFIG + '[run]\nretries = 1\nretry_wait = "10ms"\n')
         with Headwater.from_config(config) as headwater:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from attrs import define, field
 
-from ...domain.errors import NotSupported
+from ...domain.errors import NotSupported, name_some
 from ...domain.ports import StreamSource
 from ..records.dead_letters import JsonDeadLetters
 from .dead_letters import CsvDeadLetters
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 
 _log = logging.getLogger(__name__)
-_SHOWN = 3
 
 
 @define(eq=False)
@@ -63,7 +62,7 @@ class FileSource(StreamSource):
                 self.settings.path,
                 len(names),
                 "file with another ending was" if len(names) == 1 else "files with other endings were",
-                ", ".join(names[:_SHOWN]) + (" …" if len(names) > _SHOWN else ""),
+                name_some(names),
                 self.format,
                 ", ".join(self._listing.endings),
             )

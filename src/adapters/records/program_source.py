@@ -259,7 +259,10 @@ def _check_pusher(number: int, query: str, after: Offsets) -> None:
             "query %s pushes number %s, which is skipped as a repeat: numbers up to %s were pushed with an earlier"
             " version of Headwater, which did not record by whom. If this query has not pushed it before, its rows are"
             " missing: give it its old checkpoint back, or let it push with number=batch + %s",
-            *(query, number, after["batch"], int(after["batch"]) + 1),
+            query,
+            number,
+            after["batch"],
+            int(after["batch"]) + 1,
         )
     elif query != after["within"]:
         raise _begun_again(number, query, after)

@@ -55,7 +55,7 @@ def overlay(
 
 
 def check_misspelt(tree: Mapping[str, Any], environ: Mapping[str, str], shape: Shape) -> None:
-    """Refuse variables that would override a key but for their underscores or case, and that the file never names.
+    """Refuse variables that differ from that of a key only in underscores or case, unless the file refers to them.
 
     Args:
         tree: the values of the file, as they are written.
@@ -66,8 +66,9 @@ def check_misspelt(tree: Mapping[str, Any], environ: Mapping[str, str], shape: S
         ConfigError: names the variable of the key.
     """
     near = [each for each in environ if _loose(each).startswith(_loose(PREFIX)) and not _overrides(each)]
-    named = set(_references(tree)) if near else ()
-    keys = {_loose(PREFIX + _variable(path)): path for path, _ in _leaves(shape, ())} if near else {}
+    if not near:  # as nearly always
+        return
+    named, keys = set(_references(tree)), {_loose(PREFIX + _variable(path)): path for path, _ in _leaves(shape, ())}
     for variable in sorted(near):
         if variable not in named and (path := keys.get(_loose(variable))):
             raise ConfigError(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
-from ...domain.errors import ConfigError, add_place
+from ...domain.errors import ConfigError, add_place, name_some
 from ...domain.ledger.retention import Retention
 from ...domain.ports import Now
 from ...domain.service.history_load import HISTORY, HistoryLoad, HistorySource, loading_table, takes_over
@@ -31,8 +31,6 @@ TABLE_FORMATS = ("delta", "hudi")
 """Formats of tables that are read whole, as one chunk."""
 HISTORY_FORMATS = (*PLAIN_FORMATS, *TABLE_FORMATS)
 FILES_PER_CHUNK = 16
-_SHOWN = 3
-"""The number of sub-folders that a message names."""
 _CLEAN_UP_TASK = "history put away"
 
 
@@ -127,8 +125,7 @@ def _parse_offsets(wanted: str) -> Offsets:
 
 def _without_files(topic: str, table: HistoryTable) -> ConfigError:
     folders = sorted(each.name for each in Path(table.path).iterdir() if each.is_dir())
-    named = ", ".join(folders[:_SHOWN]) + (" …" if len(folders) > _SHOWN else "")
-    unread = f"; sub-folders are not read ({named}): put all files into one folder" if folders else ""
+    unread = f"; sub-folders are not read ({name_some(folders)}): put all files into one folder" if folders else ""
     return ConfigError(
         f"the history of topic {topic!r} has no files: {table.path} has none of format {table.format}; correct the"
         f" path, or name the format of its files ({topic}=PATH:FORMAT){unread}"
@@ -217,9 +214,8 @@ class Bootstrap:
 
     def _check_tables(self) -> None:
         """Check, before the first chunk, that each table has something to read; else its topic would be left out."""
-        begun = self.loader.ledger.latest is not None
-        for topic in () if begun else self.history.empty_topics(Now(self.runner.clock.now())):
-            raise _without_files(topic, HistoryTable.parse(self.history.tables[topic]))
+        if self.loader.ledger.latest is None and (empty := self.history.empty_topics(Now(self.runner.clock.now()))):
+            raise _without_files(empty[0], HistoryTable.parse(self.history.tables[empty[0]]))
 
     def _load(self) -> Publication:
         ledger = self.loader.ledger

@@ -71,7 +71,7 @@ class SinkPublisher:
         """Publish the epochs of the ledger that the sink is missing, one at a time.
 
         An empty sink first gets all rows of the view. If the tables are behind the sink, because they were begun again
-        or restored, a warning is logged, and nothing is published until they have reached it: only then can it be told
+        or restored, a warning is logged, and nothing is published until they have reached it: only then is it known
         whether they have the same epochs. After a fault, call this again.
 
         Args:

@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
-from ...domain.ports import Source
+from ...domain.ports import BulkSource, Source
 from ...domain.service.bulk_merge import EXACT, MODES, BulkMerge, BulkMergeSettings
 from ...domain.source.bulk import BulkGroup, BulkSpec
 from ...domain.source.record_spec import RecordSpec
@@ -15,6 +15,7 @@ from ...domain.table.schema import column
 from ..deployment.deployment import BulkInput, PipelineSettings, SourceSettings
 from ..document.section import Section
 from ..document.value_types import ANY_TABLE, DURATION, SOME_TEXTS, TEXT, TEXTS, Key, Kind, choice, keys_of
+from ..registry.backends import Sources
 from ..registry.sources import bulk_kind_of
 from .keys import ANY_STREAM
 from .kind import Parts, ServiceKind, SourceParts
@@ -72,9 +73,12 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
 
     def open(self, settings: BulkMergeSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
         """Open the changelog and the bulk; changes name their transaction if the service needs whole transactions."""
-        assert pipeline.bulk is not None
-        loaded = parts.sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
+        loaded = self.open_bulk(settings, pipeline, parts.sources)
         return BulkGroup(parts.open(pipeline.sources[0], tells_transactions=settings.transactional), loaded)
+
+    def open_bulk(self, settings: BulkMergeSettings, pipeline: PipelineSettings, sources: Sources) -> BulkSource:
+        assert pipeline.bulk is not None
+        return sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
 
     def describe_inputs(self, settings: BulkMergeSettings, pipeline: PipelineSettings) -> str:  # noqa: ARG002 - the pipeline says all
         return f"source {pipeline.source} and, in bulk, {pipeline.bulk}"

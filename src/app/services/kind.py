@@ -11,7 +11,7 @@ from attrs import evolve, field, frozen
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.retention import Retention
-from ...domain.ports import FrameEngine, QueryEngine, Source, StreamSource
+from ...domain.ports import BulkSource, FrameEngine, QueryEngine, Source, StreamSource
 from ...domain.service.base import Service, ServiceSettings
 from ...domain.service.input import ViewOf
 from ...domain.table.view_spec import ViewSpec
@@ -125,6 +125,19 @@ class ServiceKind(ABC, Generic[_Settings, _Service]):
     ) -> Source:
         """Open what its epochs read: by default the pipeline's source."""
         return parts.open(pipeline.sources[0])
+
+    def open_bulk(
+        self,
+        settings: _Settings,  # noqa: ARG002 - for those that load in bulk
+        pipeline: PipelineSettings,  # noqa: ARG002
+        sources: Sources,  # noqa: ARG002
+    ) -> BulkSource | None:
+        """Open the table that it loads in bulk; None if it loads none.
+
+        Raises:
+            NotSupported: the engine of these sources cannot read from there.
+        """
+        return None
 
     def history(
         self,

@@ -16,7 +16,6 @@ from ...domain.ledger.generation import generation_of, read_generations
 from ...domain.ledger.ledger import Ledger
 from ...domain.ports import Clock, KeptStore
 from ...domain.service.base import Service
-from ...domain.service.bulk_merge.settings import BulkMergeSettings
 from ...domain.source.bulk import BULK, CHANGELOG
 from ..config import Deployment, PipelineSettings
 from ..read.keyed_views import feed_of
@@ -24,7 +23,6 @@ from ..registry.backends import Part, load_backend
 from ..run.loading import check_loaded
 from ..run.materialized import materialized_tables
 from ..run.sink_publisher import check_unedited
-from ..services.bulk_merge import bulk_spec
 from ..services.kind import kind_of
 from .blueprints import in_order
 from .engine_parts import EngineParts
@@ -198,14 +196,12 @@ class _Planner:
 
     def _check_bulk(self, pipeline: PipelineSettings, offsets: Offsets) -> None:
         """Check that the bulk of a bulk merge continues after these offsets; see `BulkSource.check_after`."""
-        settings = pipeline.service
-        if pipeline.bulk is None or BULK not in offsets or not isinstance(settings, BulkMergeSettings):
-            return
         try:
-            bulk = self._polars_sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
+            bulk = kind_of(pipeline).open_bulk(pipeline.service, pipeline, self._polars_sources)
         except NotSupported:  # only another engine reads it, and it is not started for this
             return
-        bulk.check_after(offsets[BULK])
+        if bulk and BULK in offsets:
+            bulk.check_after(offsets[BULK])
 
     @cached_property
     def _polars_sources(self) -> PolarsSources:

@@ -1,7 +1,7 @@
 """The settings of a source that decide which values a record has, for the fingerprints of services.
 
-A setting that is edited is not wrong by itself: rows that are stored stay as they were read, and later ones are read
-otherwise. It is wrong where a later row must find or take back a stored one by its values, which then differ.
+After an edit, stored rows stay as they were read. The edit needs a rebuild only where a later row finds or takes back a
+stored one by values that the setting decides.
 """
 
 from __future__ import annotations
@@ -65,8 +65,7 @@ def subtracted_decoding(records: RecordSpec | None, columns: Iterable[str]) -> d
 
 
 def _has_time(type_: DataType) -> bool:
-    inside = (*((type_.element,) if type_.element else ()), *(each.type for each in type_.fields))
-    return type_.name in TIMES or any(map(_has_time, inside))
+    return any(leaf.name in TIMES for _, leaf in type_.leaves())
 
 
 def _kind(records: RecordSpec) -> dict[str, str]:

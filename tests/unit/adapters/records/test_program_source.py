@@ -63,9 +63,13 @@ class TestNumbersOfAQuery:
         with source.push(ROWS, 5):
             assert source.plan({**self.BEFORE, "within": "q"}, NOW) is None
 
-    @pytest.mark.parametrize(("within", "told"), [("", "not by this query"), ("other", "which query other has pushed")])
-    def test_one_that_it_has_not_pushed_is_refused(self, source: PolarsProgramSource, within: str, told: str) -> None:
-        with source.push(ROWS, 5), pytest.raises(SourceChanged, match=told):
+    @pytest.mark.parametrize(
+        ("within", "message"), [("", "not by this query"), ("other", "which query other has pushed")]
+    )
+    def test_one_that_it_has_not_pushed_is_refused(
+        self, source: PolarsProgramSource, within: str, message: str
+    ) -> None:
+        with source.push(ROWS, 5), pytest.raises(SourceChanged, match=message):
             source.plan({**self.BEFORE, "within": within}, NOW)
 
     def test_one_of_an_earlier_version_which_did_not_record_the_query_is_skipped_with_a_warning(

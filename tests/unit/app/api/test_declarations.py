@@ -189,8 +189,8 @@ def test_a_text_that_is_no_toml_names_the_line() -> None:
 
 
 def test_a_path_without_a_backend_is_refused(tmp_path: Path) -> None:
-    told = r"^this program: backend\.name: is missing; it is one of delta, .*memory"
-    with pytest.raises(ConfigError, match=told):
+    message = r"^this program: backend\.name: is missing; it is one of delta, .*memory"
+    with pytest.raises(ConfigError, match=message):
         Headwater(path=tmp_path / "lake", environ={})
     named = Headwater(path=tmp_path / "lake", environ={"HEADWATER_BACKEND__NAME": "delta"})
     assert named.deployment.backend.name == "delta"
@@ -198,7 +198,7 @@ def test_a_path_without_a_backend_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ask", "told"),
+    ("ask", "message"),
     [
         (lambda _: Headwater("deploy.toml"), r"'deploy\.toml' is not a Deployment; from_config reads a file"),
         (lambda _: Headwater.from_config(None), "None is not the path of a TOML file"),
@@ -220,18 +220,18 @@ def test_a_path_without_a_backend_is_refused(tmp_path: Path) -> None:
         (lambda hw: hw.roll("states", datetime(2024, 3, 1)), r"datetime\(.*\) is not a day; give a date"),
     ],
 )
-def test_a_value_of_another_type_is_told(ask: Any, told: str, tmp_path: Path) -> None:
+def test_a_value_of_another_type_is_refused(ask: Any, message: str, tmp_path: Path) -> None:
     headwater = Headwater(environ={})
     handed = headwater.stream("handed", schema="id bigint, state string, at timestamp")
     headwater.ranking("ranks", source=handed, group=["state"], id=["id"], order_by="at")
     headwater.retraction("states", source=handed, group=["state"], measures={"n": "count(*)"}, updated_at="at")
     headwater.push(handed, pl.DataFrame({"id": [1], "state": ["paid"], "at": [datetime(2024, 3, 1, tzinfo=UTC)]}))
-    with pytest.raises(HeadwaterError, match=told):
+    with pytest.raises(HeadwaterError, match=message):
         ask(headwater)
 
 
 @pytest.mark.parametrize(
-    ("declare", "told"),
+    ("declare", "message"),
     [
         (lambda hw: hw.stream("handed", schema="id int"), r"sources\.handed is declared already, with other settings"),
         (
@@ -250,10 +250,10 @@ def test_a_value_of_another_type_is_told(ask: Any, told: str, tmp_path: Path) ->
     ],
     ids=["again", "no_source", "no_column", "too_fine", "no_kind"],
 )
-def test_a_mistake_is_told_at_once_and_changes_nothing(declare: Any, told: str) -> None:
+def test_a_mistake_is_refused_at_once_and_changes_nothing(declare: Any, message: str) -> None:
     headwater = declared()
     before = headwater.deployment
-    with pytest.raises(ConfigError, match=told):
+    with pytest.raises(ConfigError, match=message):
         declare(headwater)
     assert headwater.deployment is before
     headwater.stream("handed", schema="id bigint, state string, at timestamp")  # the same once more

@@ -237,12 +237,12 @@ class TestResumed:
     def test_unless_a_column_is_new(self, trial):
         """Tables are continued with a new column, but the chunks that were read lack it."""
         fewer = {name: each for name, each in json.loads(BEFORE).items() if name != "stock.item_count"}
-        told = "settings (what they were is not on record)"
-        assert self.changed(trial, json.dumps(fewer)) == (None, told)
+        changed = "settings (what they were is not on record)"
+        assert self.changed(trial, json.dumps(fewer)) == (None, changed)
 
     def test_unless_a_column_is_another(self, trial):
-        told = "expression or type of column item_count"
-        assert self.changed(trial, BEFORE.replace("10020575", "10020576")) == (told, told)
+        changed = "expression or type of column item_count"
+        assert self.changed(trial, BEFORE.replace("10020575", "10020576")) == (changed, changed)
 
 
 class TestCommand:

@@ -36,10 +36,10 @@ def test_a_mark_names_settings_only_if_it_has_some():
 def test_a_publication_names_settings_only_if_it_has_some():
     mark = mark_of(2)
     bare = Publication(mark.epoch, {}, {}, None, datetime(2024, 3, 1, tzinfo=UTC), "settings")
-    for publication, told in ((bare, False), (evolve(bare, settings="digest"), True)):
+    for publication, recorded in ((bare, False), (evolve(bare, settings="digest"), True)):
         published = evolve(mark, publication=publication)
         assert Mark.from_json(published.to_json()) == published
-        assert ("settings" in json.loads(published.to_json())["publication"]) is told
+        assert ("settings" in json.loads(published.to_json())["publication"]) is recorded
 
 
 @pytest.mark.parametrize(("recorded", "taken_up"), [("digest", True), ("other", False), (None, True)])

@@ -293,7 +293,7 @@ class TestLateness:
 
 
 @pytest.mark.parametrize(
-    ("recorded", "told"),
+    ("recorded", "changed"),
     [
         ("[['visitor', 'page'], []]", "settings: dimensions [['visitor', 'page'], []] -> [['page', 'visitor'], []]"),
         ("[[], ['page', 'visitor']]", None),
@@ -302,14 +302,14 @@ class TestLateness:
         (None, None),
     ],
 )
-def test_another_order_in_a_set_is_told_where_it_is_on_record(recorded: str | None, told: str | None) -> None:
+def test_another_order_in_a_set_is_a_change_where_it_is_on_record(recorded: str | None, changed: str | None) -> None:
     """The text is for display, so another version may have written another one."""
     edited = chosen(dimensions=[["page", "visitor"], []])
     built = split_parts(edited.fingerprint)
     built["settings"].pop("dimensions")
     if recorded:
         built["settings"]["dimensions"] = recorded
-    assert edited.changed(join_parts(built)) == told
+    assert edited.changed(join_parts(built)) == changed
 
 
 @pytest.mark.parametrize("epochs", [1, 2])
