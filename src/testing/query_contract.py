@@ -248,3 +248,14 @@ class QueryEngineContract(ABC):
             queries.scan(str(tmp_path / "nowhere"), "parquet")
         with pytest.raises(ConfigError, match=r"unknown format 'orc'.*known: parquet, csv, json, delta, hudi"):
             queries.scan(str(tmp_path), "orc")
+
+    @pytest.mark.parametrize(("form", "log"), [("delta", "_delta_log"), ("hudi", ".hoodie")])
+    def test_the_files_of_a_table_are_not_its_rows(
+        self, queries: QueryEngine, tmp_path: Path, form: str, log: str
+    ) -> None:
+        import polars as pl
+
+        pl.DataFrame({"id": [1]}).write_parquet(tmp_path / "1.parquet")
+        (tmp_path / log).mkdir()
+        with pytest.raises(ConfigError, match=f"is a table of {form}: some of its Parquet files have rows of earlier"):
+            queries.scan(str(tmp_path), "parquet")

@@ -534,6 +534,15 @@ def test_a_missing_directory_is_a_configuration_error(tmp_path: Path) -> None:
         listing(tmp_path / "nowhere").plan(None)
 
 
+@pytest.mark.parametrize(("form", "log"), [("delta", "_delta_log"), ("hudi", ".hoodie")])
+def test_the_files_of_a_table_are_not_its_rows(tmp_path: Path, form: str, log: str) -> None:
+    touch(tmp_path, "a.parquet", "b.json")
+    (tmp_path / log).mkdir()
+    with pytest.raises(ConfigError, match=f"is a table of {form}: some of its Parquet files have rows of earlier"):
+        Listing(FilesSettings(str(tmp_path)), "parquet").plan(None)
+    assert Listing(FilesSettings(str(tmp_path)), "json").names() == ["b.json"]
+
+
 def test_a_file_whose_name_is_no_text_is_told(tmp_path: Path) -> None:
     touch(tmp_path, "a.json", "b\udcff.json", "c.json")
     with pytest.raises(BadInput, match=r"the name of file 'b\\udcff\.json' is not UTF-8; rename it"):

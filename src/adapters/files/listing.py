@@ -20,6 +20,7 @@ from ...domain.errors import BadInput, ConfigError, SourceChanged, SourceUnavail
 from ...domain.ports import other_kind
 from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ...domain.source.epoch_size import EpochSize
+from ..shared.table_folders import check_no_table
 from .compressed import COMPRESSED
 from .names_read import LastListing, NamesRead
 
@@ -117,6 +118,21 @@ class _Read:
         if self.older:
             return self.older.find_late(early, listing)
         return listing.find_late(early, self.count - len(self.newest))
+
+
+def check_given(offsets: Offsets) -> None:
+    """Check that offsets that a user has written are offsets of files.
+
+    Raises:
+        ConfigError: they are not.
+    """
+    newest = offsets.get("newest")
+    sized = isinstance(newest, dict) and newest and all(isinstance(size, int) for size in newest.values())
+    if not (sized and isinstance(offsets.get("first"), str) and isinstance(offsets.get("count"), int)):
+        raise ConfigError(
+            f"{dict(offsets)} are not offsets of files; take those of a publication of a pipeline that reads them"
+            ' ("first", "count" and "newest"), or write `beginning` or `now`'
+        )
 
 
 def _up_to(names: list[str], end: str) -> list[str]:
@@ -219,11 +235,12 @@ class Listing:
         """The names of the present files, in order.
 
         Raises:
-            ConfigError: there is no such directory.
+            ConfigError: there is no such directory, or it is a table's.
             SourceUnavailable: it cannot be listed.
         """
         try:
-            with os.scandir(self.settings.path) as entries:
+            with os.scandir(self.settings.path) as scanned:
+                entries = list(scanned)
                 visible = [each for each in entries if not each.name.startswith(("_", ".")) and each.is_file()]
         except (FileNotFoundError, NotADirectoryError) as error:
             raise ConfigError(
@@ -233,6 +250,8 @@ class Listing:
             raise SourceUnavailable(
                 f"cannot list {self.settings.path}: {error.strerror}; check its permissions"
             ) from error
+        if self.format == "parquet":
+            check_no_table(self.settings.path, [each.name for each in entries])
         names = sorted(each.name for each in visible)
         if others := [name for name in names if not name.endswith((*self.endings, _INCOMPLETE))]:
             self.pass_over(others)

@@ -12,7 +12,7 @@ from ...domain.errors import NotSupported, name_some
 from ...domain.ports import StreamSource
 from ..records.dead_letters import JsonDeadLetters
 from .dead_letters import CsvDeadLetters
-from .listing import FilesSettings, Listing
+from .listing import FilesSettings, Listing, check_given
 from .sizes import size_of
 from .splits import Split, splits
 
@@ -83,6 +83,10 @@ class FileSource(StreamSource):
 
     def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:  # noqa: ARG002 - all files are counted
         self._listing.check_complete(until)
+
+    def start_at(self, given: Offsets) -> Offsets:
+        check_given(given)
+        return given
 
     def end(self) -> Offsets | None:
         """The offsets after all present files; None if there are none. Raises the same errors as `plan`."""

@@ -13,11 +13,11 @@ import polars as pl
 from ...domain.errors import ConfigError, NotSupported
 from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
+from ..shared.table_folders import LOGS, check_no_table
 
 if TYPE_CHECKING:
     import narwhals as nw
 
-_TABLES = frozenset({"delta", "hudi"})
 # Spark has no unsigned integers.
 _AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
     {pl.UInt8(): pl.Int16(), pl.UInt16(): pl.Int32(), pl.UInt32(): pl.Int64(), pl.UInt64(): pl.Decimal(20, 0)}
@@ -55,16 +55,19 @@ def state(path: str, format_: str) -> str:
 
 
 def _files(path: str, format_: str) -> list[Path]:
-    if format_ in _TABLES:
+    if format_ in LOGS:
         raise NotSupported(f"reading {format_} tables", "memory", "use a backend on Spark, or export it to parquet")
     if format_ not in _READERS:
-        raise ConfigError(f"unknown format {format_!r} of {path}; known: {', '.join([*_READERS, *sorted(_TABLES)])}")
+        raise ConfigError(f"unknown format {format_!r} of {path}; known: {', '.join([*_READERS, *LOGS])}")
     place = Path(path)
     if not place.exists():
         raise ConfigError(f"there is nothing at {path}; put a {format_} file or a folder of them there")
     if place.is_file():
         return [place]
-    found = sorted(each for each in place.iterdir() if each.is_file() and each.name[0] not in "._")
+    entries = list(place.iterdir())
+    if format_ == "parquet":
+        check_no_table(path, [each.name for each in entries])
+    found = sorted(each for each in entries if each.is_file() and each.name[0] not in "._")
     if not found:
         raise ConfigError(f"folder {path} has no {format_} file")
     return found

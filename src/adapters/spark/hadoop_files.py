@@ -81,6 +81,12 @@ def delete_files(session: SparkSession, paths: Iterable[str]) -> None:
         place.getFileSystem(settings).delete(place, False)
 
 
+def exists(session: SparkSession, path: str) -> bool:
+    """Whether there is a file or a folder at a path."""
+    place = java_class(session, "org.apache.hadoop.fs.Path")(path)
+    return bool(place.getFileSystem(hadoop_settings(session)).exists(place))
+
+
 def list_files(session: SparkSession, path: str) -> list[tuple[str, int, int]]:
     """Path, size (bytes) and modification time (ms since 1970) of a file, or of all files below a folder."""
     place = java_class(session, "org.apache.hadoop.fs.Path")(path)

@@ -17,9 +17,10 @@ from ...domain.errors import ConfigError, HeadwaterError, NotSupported
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import quote
+from ..shared.table_folders import LOGS, check_no_table
 from .checked_sql import check_sums
 from .errors import Fault
-from .hadoop_files import list_files
+from .hadoop_files import exists, list_files
 from .own_session import work_in_own_session
 from .schema import bring_into, lazy, quoted
 from .times import in_range
@@ -28,10 +29,8 @@ if TYPE_CHECKING:
     import narwhals as nw
     from pyspark.sql import DataFrame, SparkSession
 
-_FORMATS = ("parquet", "csv", "json", "delta", "hudi")
+_FORMATS = ("parquet", "csv", "json", *LOGS)
 _OPTIONS: MappingProxyType[str, dict[str, str]] = MappingProxyType({"csv": {"header": "true"}})
-# Every change of a table of these formats leaves a trace in this folder.
-_LOGS: MappingProxyType[str, str] = MappingProxyType({"delta": "/_delta_log", "hudi": "/.hoodie"})
 _HUDIS_OWN = tuple(
     f"_hoodie_{name}" for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 )
@@ -63,6 +62,8 @@ class SparkQueries(QueryEngine):
         if format not in _FORMATS:
             raise ConfigError(f"unknown format {format!r} of {path}; known: {', '.join(_FORMATS)}")
         try:
+            if format == "parquet":
+                check_no_table(path, [log for log in LOGS.values() if exists(self.session, f"{path}/{log}")])
             rows = self.session.read.format(format).options(**_OPTIONS.get(format, {})).load(path)
         except (AnalysisException, Py4JJavaError) as error:
             raise _unread(path, format, Fault.behind(error)) from error
@@ -70,7 +71,8 @@ class SparkQueries(QueryEngine):
 
     def state(self, path: str, format: str) -> str:  # noqa: A002 - the port's word
         try:
-            facts = list_files(self.session, path + _LOGS.get(format, ""))
+            # Every change of a table leaves a trace in its log.
+            facts = list_files(self.session, f"{path}/{LOGS[format]}" if format in LOGS else path)
         except Py4JJavaError as error:
             raise _unread(path, format, Fault.behind(error)) from error
         return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()[:16]

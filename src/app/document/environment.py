@@ -100,6 +100,10 @@ class _Overlay:
                 f"{variable}: {dotted(path)} is {key.kind.expects}, which one variable cannot give; write it in"
                 f' {self.file}, with "${{NAME}}" for each part from the environment'
             )
+        if path in self.texts:
+            raise ConfigError(
+                f"{self.texts[path][0].variable} and {variable} both set {dotted(path)}; remove one of them"
+            )
         self.texts[path] = (EnvironmentText(variable, self.environ[variable], overrides=True),)
         return _with(tree, path, self.environ[variable])
 

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import MappingProxyType
 
+from ...adapters.shared.table_folders import LOGS
 from ...domain.errors import ConfigError
 from ...domain.ledger.generation import SEPARATOR
 from ..config import Deployment
 
-_LOGS = MappingProxyType({"delta": "_delta_log", "hudi": ".hoodie"})
-"""The folder with a table's log, by format."""
-
 
 def tables_in(folder: Path) -> Iterator[tuple[str, str]]:
     """The tables in a folder of a pipeline, by name, each with its format."""
-    for form, log in _LOGS.items():
+    for form, log in LOGS.items():
         yield from sorted((found.parent.name, form) for found in folder.glob(f"*/{log}"))
 
 
@@ -29,7 +26,7 @@ def check_format(deployment: Deployment, pipeline: str) -> None:
         ConfigError: names the folder and the other format.
     """
     own, root = deployment.backend.name.partition("-")[0], Path(deployment.backend.path or "")
-    if own not in _LOGS or not root.is_dir():
+    if own not in LOGS or not root.is_dir():
         return
     folders = [each for each in root.iterdir() if each.name.partition(SEPARATOR)[0] == pipeline]
     formats = {form: folder for folder in folders for _, form in tables_in(folder)}

@@ -77,8 +77,12 @@ def generation_of(folder: str) -> tuple[str, int | None]:
 
     >>> generation_of("orders~2"), generation_of("orders"), generation_of("orders~")
     (('orders', 2), ('orders', 1), ('orders', None))
+    >>> generation_of("orders~old")  # a user's own
+    ('orders~old', 1)
     """
     pipeline, separated, number = folder.partition(SEPARATOR)
+    if number and not number.isdecimal():
+        return folder, 1
     return pipeline, int(number) if number else None if separated else 1
 
 

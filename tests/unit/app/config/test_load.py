@@ -410,6 +410,11 @@ class TestEnvironment:
             ' deploy.toml, with "${NAME}" for what comes from the environment'
         )
 
+    def test_two_overrides_of_one_key_are_refused(self, refusal):
+        assert refusal(GOOD, HEADWATER_RUN__POLL="9s", HEADWATER_run__poll="1s") == (
+            "HEADWATER_RUN__POLL and HEADWATER_run__poll both set run.poll; remove one of them"
+        )
+
     @pytest.mark.parametrize("variable", ["HEADWATER_RUN_POLL", "headwater_run__poll", "Headwater_Run_Poll"])
     def test_a_variable_that_is_nearly_the_name_of_a_key_is_refused(self, refusal, variable):
         assert refusal(GOOD, **{variable: "9s"}) == (

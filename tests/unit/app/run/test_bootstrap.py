@@ -11,6 +11,7 @@ import polars as pl
 import pytest
 
 from headwater.adapters.files.listing import FilesSettings, Listing
+from headwater.adapters.files.polars_source import PolarsFileSource
 from headwater.adapters.kafka.plan import OffsetBounds, beginning, end, plan
 from headwater.app.cli.bootstrap import _topic_table
 from headwater.app.cli.main import main
@@ -18,6 +19,7 @@ from headwater.app.run.bootstrap import HistoryTable, stream_offsets
 from headwater.domain.epoch.epoch import Epoch
 from headwater.domain.errors import ConfigError, NotSupported, SourceChanged
 from headwater.domain.service.history_load import HistoryLoad, HistorySource, takes_over
+from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
@@ -89,6 +91,21 @@ class TestOffsets:
         with pytest.raises(ConfigError, match="are not offsets; leave the topic out") as refused:
             stream_offsets({"info": own}, {"info": rows}, NOW)
         assert refused.value.__notes__ == ["where the stream of topic 'info' takes over"]
+
+    @pytest.mark.parametrize(
+        "own",
+        [{"first": "a"}, {"first": "a", "count": 1}, {"first": "a", "count": 1, "newest": {}}, {"a.json": {"0": 1}}],
+    )
+    def test_offsets_that_are_not_of_files_are_refused(self, tmp_path, own):
+        files = PolarsFileSource(FilesSettings(str(tmp_path)), RecordSpec(Schema.parse("id bigint")))
+        with pytest.raises(ConfigError, match="are not offsets of files; take those of a publication"):
+            stream_offsets({"info": own}, {"info": files}, NOW)
+
+    def test_offsets_of_files_are_those_of_a_publication(self, tmp_path):
+        (tmp_path / "a.json").write_text('{"id": 1}\n')
+        files = PolarsFileSource(FilesSettings(str(tmp_path)), RecordSpec(Schema.parse("id bigint")))
+        planned = files.plan(None, NOW)
+        assert stream_offsets({"info": planned.until}, {"info": files}, NOW) == {"info": planned.until}
 
     @pytest.mark.parametrize("wanted", ["yesterday", "{", "[1]", '{"stock": {}}'])
     def test_what_tells_nothing_is_refused(self, rows, wanted):

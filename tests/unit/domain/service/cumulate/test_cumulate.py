@@ -10,7 +10,7 @@ from uuid import uuid4
 
 import pytest
 from attrs import define, evolve, field
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from headwater.adapters.kafka.plan import origin
@@ -357,15 +357,15 @@ def test_an_epoch_reads_the_panes_that_it_closes_and_not_the_day_before_them(tic
     )
     site = Site(chosen(measures=counted, ticks=ticks))
     read = []
-    for minute in range(14):
+    for minute in range(10):
         pages = [view(f"{minute:02}:10", page, visitor) for page in "ab" for visitor in ("ann", f"v{minute}")]
         site.source.give(pages)
         runner = site.runner()
         runner.store = Reads(runner.store)
         runner.run(until_idle=True)
         read.append(runner.store.rows)
-    assert max(read[8:]) <= max(read[2:5])
-    site.source.give([view("13:50")])
+    assert max(read[6:]) <= max(read[2:5])
+    site.source.give([view("09:50")])
     runner = site.runner()
     runner.store = Reads(runner.store)
     runner.run(until_idle=True)
@@ -465,7 +465,6 @@ def check_longest_decimals(backend: Backend, ticks: str) -> None:
 
 
 @given(st.sampled_from(CUTS), st.integers(-90 * 86_400, 90 * 86_400), st.integers(0, 999_999))
-@settings(max_examples=100)
 def test_time_is_cut_as_clocks_have_it(cut: Any, seconds: int, micros: int) -> None:
     """A moment's window and pane, and the newest pane that has ended by then, against counting them."""
     moment = cut.near + timedelta(seconds=seconds, microseconds=micros)

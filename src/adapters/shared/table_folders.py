@@ -1,0 +1,30 @@
+"""Folders of tables, whose Parquet files are more than their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from types import MappingProxyType
+
+from ...domain.errors import ConfigError
+
+LOGS = MappingProxyType({"delta": "_delta_log", "hudi": ".hoodie"})
+"""The folder with a table's log, by format."""
+
+
+def check_no_table(folder: str, names: Collection[str]) -> None:
+    """Refuse to read the Parquet files of a table as plain files: some are of earlier versions, or were replaced.
+
+    Args:
+        folder: the folder.
+        names: what is in it.
+
+    Raises:
+        ConfigError: it has the log of a table.
+    """
+    for form, log in LOGS.items():
+        if log in names:
+            raise ConfigError(
+                f"{folder} is a table of {form}: some of its Parquet files have rows of earlier versions. Where format"
+                f" {form} can be read (a bulk, a history, an input of a query), name it; else write the table's rows"
+                " to Parquet files in another folder"
+            )
