@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from headwater.app.run.report import EpochReport
     from headwater.domain.epoch.epoch import Publication
 
+pytestmark = pytest.mark.local
+
 PATIENCE = 30.0
 
 
