@@ -46,7 +46,7 @@ HOSTILE = {
     "spark.sql.caseSensitive": "true",
     "spark.sql.adaptive.enabled": "true",
     "spark.sql.timestampType": "TIMESTAMP_NTZ",
-    "spark.sql.datetime.java8API.enabled": "true",
+    "spark.sql.datetime.java8API.enabled": "false",
     "spark.sql.decimalOperations.allowPrecisionLoss": "false",
     "spark.sql.groupByAliases": "false",
     "spark.sql.legacy.timeParserPolicy": "LEGACY",

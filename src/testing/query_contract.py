@@ -243,6 +243,17 @@ class QueryEngineContract(ABC):
         with pytest.raises(ConfigError, match="nowhere"):
             queries.state(str(tmp_path / "nowhere"), "csv")
 
+    def test_days_that_the_former_calendar_lacks(self, queries: QueryEngine, tmp_path: Path) -> None:
+        import polars as pl
+
+        days = [date(1582, 10, day) for day in (4, 5, 10, 14, 15)]
+        times = [datetime(day.year, day.month, day.day, 12, tzinfo=UTC) for day in days]
+        pl.DataFrame({"d": days, "t": times}).write_parquet(tmp_path / "rows.parquet")
+        tables = {"rows": queries.scan(str(tmp_path / "rows.parquet"), "parquet")}
+        for wanted in ("d >= DATE'1582-10-10'", "t >= TIMESTAMP'1582-10-10 00:00:00'"):
+            found = queries.query(f"SELECT d FROM rows WHERE {wanted}", tables).collect(backend="polars")
+            assert sorted(found["d"].to_list()) == days[2:]
+
     def test_tables_that_are_not_there(self, queries: QueryEngine, tmp_path: Path) -> None:
         with pytest.raises(ConfigError, match="nowhere"):
             queries.scan(str(tmp_path / "nowhere"), "parquet")

@@ -23,6 +23,8 @@ FIXED = MappingProxyType(
         # Times before the Gregorian calendar, and before 1900, are stored unchanged, and in the type that others read.
         "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
         "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
+        # A filter that reaches the files finds the ten days that the former calendar lacks, of October 1582.
+        "spark.sql.datetime.java8API.enabled": "true",
         "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
         # A missing or damaged file is an error, never fewer rows.
         "spark.sql.files.ignoreMissingFiles": "false",

@@ -192,7 +192,7 @@ class Pipeline:
             return snapshot.read(f"{self.name}.{spec.name}")
         earlier = None
         if since is not None or spec.between:
-            earlier = self.snapshot(_before(snapshot) if since is None else since)
+            earlier = self._before(snapshot) if since is None else self.snapshot(since)
             _check_order(earlier, snapshot)
         with self.engine.working():
             return self.service.view(spec.name, ReadAt(snapshot, as_of, earlier))
@@ -201,7 +201,7 @@ class Pipeline:
         """Return the difference of one of its views or tables between two publications; see `Headwater.diff`."""
         wanted = diff_spec(f"{self.name}.{spec.name}", spec)
         later = self.snapshot(until)
-        earlier = self.snapshot(_before(later) if after is None else after)
+        earlier = self._before(later) if after is None else self.snapshot(after)
         _check_order(earlier, later)
         stored = spec not in self.runner.service.views or spec.name in self.runner.options.materialize
         table = f"{self.name}.{spec.name}" if stored else None
@@ -259,6 +259,11 @@ class Pipeline:
         if isinstance(moment, int):
             return Snapshot(ledger.store, None) if moment == -1 else ledger.snapshot(ledger.as_of_epoch(moment))
         return ledger.snapshot(ledger.as_of_time(moment))
+
+    def _before(self, snapshot: Snapshot) -> Snapshot:
+        """The tables one publication earlier; the first one of a rebuilt pipeline has none before it."""
+        publication = snapshot.publication
+        return Snapshot(snapshot.store, publication and self.ledger.before(publication))
 
     @property
     def upkeep(self) -> Upkeep:
@@ -365,10 +370,6 @@ def _roll(day: date, runner: Runner) -> None:
     roll = runner.service.roll
     assert roll is not None  # it has a `default_cut`
     runner.amend(f"roll {day}", lambda _epoch, snapshot: roll(day, snapshot))
-
-
-def _before(snapshot: Snapshot) -> int:
-    return max(_number(snapshot) - 1, -1)
 
 
 def _check_order(earlier: Snapshot, later: Snapshot) -> None:

@@ -181,6 +181,18 @@ class Ledger:
                 found.append(publication)  # noqa: PERF402 - one by one, to keep those before the error
         return found
 
+    def before(self, publication: Publication) -> Publication | None:
+        """The publication before this one; None if it is the first one of these tables.
+
+        Raises:
+            VersionExpired: the one before it has expired.
+        """
+        older = self.publications()
+        for each in older:
+            if each.epoch == publication.epoch:
+                break
+        return next(older, None)
+
     def as_of_epoch(self, number: int) -> Publication:
         """The publication of an epoch.
 

@@ -68,6 +68,15 @@ def lag(trial: Trial) -> str:
     return status.lag
 
 
+def test_the_first_version_of_the_new_tables_has_none_before_it(trial: Trial) -> None:
+    begun(trial).run(again=False)
+    deployment = trial.open()
+    first = min(published.epoch.number for published in trial.publications("ranked"))
+    assert first > 0
+    assert deployment.diff("ranked.ranks", until=first).select("_row_kind", "contract").rows() == [("+I", 1)]
+    assert deployment.view("ranked.changes", at=first).select("row_kind", "contract").rows() == [("+I", 1)]
+
+
 def test_a_topic_with_the_rows_of_the_old_tables(trial: Trial) -> None:
     rebuild = begun(trial)
     runner = rebuild.runner
