@@ -94,6 +94,29 @@ class TestLocalDeltaStore(LocalDelta, StoreContract):
         with pytest.raises(StoreUnavailable, match=r"cannot read .*_delta_log: Permission denied; check the disk"):
             self.reopen().version(SLICED["sums"].name, Version("1"))
 
+    def test_a_filter_of_another_reader_finds_its_rows(self) -> None:
+        """Where bounds are missing, or have exponents, delta-rs' dataset finds nothing."""
+        deltalake = pytest.importorskip("deltalake", reason="reads tables, and comes with headwater[delta]")
+        spec = spec_of("id bigint, single float, whole double, exact decimal(38,18)", ["id"], layout=Layout.MERGED)
+        table = self.table(self.reopen(), spec)
+        tiny = Decimal("1E-18")
+        table.commit(merge=[(1, 0.25, -0.0, tiny), (2, 0.1, 1e300, -tiny), (3, None, 0.5, None)])
+        (place,) = (folder.parent for folder in self.root.rglob("_delta_log"))
+        filters: dict[str, Any] = {"single": 0.2, "whole": 0.4, "exact": Decimal(0)}
+        for name, above in filters.items():
+            found = deltalake.DeltaTable(str(place)).to_pyarrow_table(filters=[(name, ">", above)])
+            right = {"single": [1], "whole": [2, 3], "exact": [1]}[name]
+            assert sorted(found["id"].to_pylist()) == right, name
+
+    def test_numbers_that_are_not_finite_have_no_bounds(self) -> None:
+        table = self.table(self.reopen(), spec_of("id bigint, n double", ["id"], layout=Layout.MERGED))
+        for number in (1.0, float("nan"), float("inf"), float("-inf")):
+            table.commit(merge=[(1, number), (2, 2.0)])
+        *_, first, nan, above, below = sorted(self.root.rglob("_delta_log/*.json"))
+        assert '\\"n\\":1.0' in first.read_text()
+        assert all('\\"n\\":1.0' not in each.read_text() for each in (nan, above, below))
+        assert all('\\"id\\":1' in each.read_text() for each in (nan, above, below))
+
 
 class TestCompaction(LocalDelta):
     @pytest.mark.parametrize("kind", ["bigint", "string", "decimal(9,2)"])

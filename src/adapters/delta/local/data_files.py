@@ -6,6 +6,7 @@ import time
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import chain
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
@@ -36,10 +37,8 @@ _LAST = "\U0010ffff"
 """The last of all characters."""
 _REPETITIVE = 0.3
 """A dictionary is worth its time if at most this share of a column's values are different."""
-_BOUNDED = frozenset(
-    {"tinyint", "smallint", "int", "bigint", "decimal", "string", "date", "timestamp", "timestamp_ntz"}
-)
-_STATS = msgspec.json.Encoder(decimal_format="number")  # a float would round a bound
+_NO_BOUNDS = -inf, inf
+"""In place of the bounds of numbers that are not all finite, which JSON cannot write."""
 
 
 @define(eq=False)
@@ -195,14 +194,15 @@ class DataFiles:
 
     def _stats(self, statistics: Statistics) -> str:
         """The statistics of a file, as JSON for Delta's log."""
-        bounds = {self.names.get(name, name): _bounds(*each) for name, each in statistics.bounds.items()}
+        told = {name: each for name, each in statistics.bounds.items() if each != _NO_BOUNDS}
+        bounds = {self.names.get(name, name): _bounds(*each) for name, each in told.items()}
         found = {
             "numRecords": statistics.rows,
             "minValues": {name: low for name, (low, _) in bounds.items()},
             "maxValues": {name: high for name, (_, high) in bounds.items()},
             "nullCount": {self.names.get(name, name): count for name, count in statistics.nulls.items()},
         }
-        return _STATS.encode(found).decode()
+        return msgspec.json.encode(found).decode()
 
 
 @frozen
@@ -224,7 +224,7 @@ class Statistics:
         """The statistics of these columns."""
         nulls = {name: rows[name].null_count() for name in columns}
         compared = (name for name in columns if _is_bounded(rows.schema[name]) and nulls[name] < rows.height)
-        return cls(rows.height, nulls, {name: (rows[name].min(), rows[name].max()) for name in compared})
+        return cls(rows.height, nulls, {name: _range(rows[name]) for name in compared})
 
     def plus(self, other: Statistics) -> Statistics:
         """The statistics of these rows and of others with the same columns."""
@@ -300,7 +300,14 @@ def _flat(rows: pl.DataFrame) -> list[str]:
 
 
 def _is_bounded(dtype: pl.DataType) -> bool:
-    return dtype.is_integer() or dtype.is_decimal() or isinstance(dtype, pl.String | pl.Date | pl.Datetime)
+    return dtype.is_numeric() or isinstance(dtype, pl.String | pl.Date | pl.Datetime)
+
+
+def _range(column: pl.Series) -> tuple[Any, Any]:
+    """The lowest and the highest value of a column that has values."""
+    if column.dtype.is_float() and not column.is_finite().all():
+        return _NO_BOUNDS
+    return column.min(), column.max()
 
 
 def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
@@ -322,6 +329,8 @@ def _bound(value: Any) -> Any:
     if isinstance(value, datetime):
         cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
         return cut.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    if isinstance(value, Decimal):  # a float would round it, and not all readers of Delta know exponents
+        return msgspec.Raw(f"{value:f}".encode())
     return value.isoformat() if isinstance(value, date) else value
 
 
