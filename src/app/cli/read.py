@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ...domain.epoch.watermark import format_watermark
+from ...domain.epoch.watermark import format_time
 from ...domain.table.schema import Schema
 from ..run.progress import moment, tables_at
 from .arguments import AT, FORMAT, LIMIT, PIPELINE, VIEW, command, parse_label, positive_duration, utc_time, version
@@ -82,7 +82,7 @@ def wait_for(*, config: str, pipeline: str, watermark: datetime, timeout: timede
     """Wait until a pipeline's watermark has reached a time; exit code 3 after the timeout."""
     with open_durable(config) as headwater:
         found = headwater.wait_for(pipeline, watermark, timeout=timeout)
-    times = [moment(found.watermark), format_watermark(found.published_at)]
+    times = [moment(found.watermark), format_time(found.published_at)]
     write(sys.stdout, form, _REACHED, [[pipeline, found.epoch.number, *times, tables_at(found)]])
 
 

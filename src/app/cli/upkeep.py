@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ...domain.epoch.watermark import format_watermark
+from ...domain.epoch.watermark import format_time
 from ...domain.table.schema import Schema
 from ..run.progress import moment, tables_at
 from .arguments import ANY_PIPELINE, FORMAT, PIPELINE, command, positive_duration, version
@@ -109,12 +109,12 @@ def versions(*, config: str, pipeline: str, form: str) -> None:
 def _version_row(found: PublishedVersion, label: Label | None) -> list[Cell]:
     publication = found.publication
     named = [publication.epoch.number, None if label is None else str(label)]
-    times = [format_watermark(publication.published_at), _moment_or_null(found.superseded_at)]
+    times = [format_time(publication.published_at), _moment_or_null(found.superseded_at)]
     return [*named, *times, found.readable, ", ".join(found.leases), tables_at(publication)]
 
 
 def _moment_or_null(time: datetime | None) -> str | None:
-    return None if time is None else format_watermark(time)
+    return None if time is None else format_time(time)
 
 
 @command
@@ -129,7 +129,7 @@ def explain_retention(*, config: str, pipeline: str | None, form: str) -> None:
 
 def _verdict_row(verdict: Verdict) -> list[Cell]:
     state = "expired" if verdict.expired else "may go" if verdict.may_go else "kept"
-    times = [format_watermark(verdict.commit.committed_at), _moment_or_null(verdict.superseded_at)]
+    times = [format_time(verdict.commit.committed_at), _moment_or_null(verdict.superseded_at)]
     until = f"after {' and '.join(verdict.until)}" if verdict.until else None
     return [verdict.table, verdict.commit.version, *times, state, "; ".join(verdict.reasons), until]
 

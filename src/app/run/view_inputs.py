@@ -11,7 +11,7 @@ from attrs import define, evolve, field, frozen
 from ...domain.duration import show_duration
 from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import OffsetRange
-from ...domain.epoch.watermark import format_watermark
+from ...domain.epoch.watermark import format_time
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
 from ...domain.ports import Source
 from ...domain.service.base import ReadAt
@@ -139,7 +139,7 @@ class ViewInputs(Source):
         for name, mark in marks.items():
             if marks[ahead] - mark > self.settings.lag:
                 behind = show_duration(_whole_seconds(marks[ahead] - mark))
-                yield f"input {name} lags {behind} behind {ahead}: the view is held back at {format_watermark(mark)}"
+                yield f"input {name} lags {behind} behind {ahead}: the view is held back at {format_time(mark)}"
 
     # ---- the moment ------------------------------------------------------------------------------------------------
 
@@ -168,7 +168,7 @@ class ViewInputs(Source):
             if publication.watermark is None:
                 return Blocker(name, "it has no watermark yet")
             if publication.watermark - _FIRST < self.settings.slack:
-                return Blocker(name, f"its watermark is {format_watermark(_FIRST)}, before which nothing can be shown")
+                return Blocker(name, f"its watermark is {format_time(_FIRST)}, before which nothing can be shown")
             limit = publication.watermark if limit is None else min(limit, publication.watermark)
         assert limit is not None  # there is an input
         moment = self._shared_moment(limit - self.settings.slack)
@@ -176,9 +176,7 @@ class ViewInputs(Source):
             return moment
         if last and last.as_of and moment < last.as_of:
             slowest = min(latest, key=lambda name: latest[name].watermark or limit)
-            return Blocker(
-                slowest, f"it has not reached {format_watermark(last.as_of)} yet, which the view already shows"
-            )
+            return Blocker(slowest, f"it has not reached {format_time(last.as_of)} yet, which the view already shows")
         epochs = {}
         for name, publication in latest.items():
             found = self._epoch(name, publication, moment, limit)
@@ -196,7 +194,7 @@ class ViewInputs(Source):
             if not common:
                 return Blocker(
                     name,
-                    f"it has no publication up to {format_watermark(limit)} at a moment that the other views share",
+                    f"it has no publication up to {format_time(limit)} at a moment that the other views share",
                 )
         return limit if common is None else max(common)
 
@@ -231,9 +229,7 @@ class ViewInputs(Source):
             for publication in ledger.publications():
                 if publication.watermark is not None and publication.watermark <= limit:
                     return publication.epoch.number
-        return Blocker(
-            name, f"its publications up to {format_watermark(limit)} have expired; let it keep more (retain)"
-        )
+        return Blocker(name, f"its publications up to {format_time(limit)} have expired; let it keep more (retain)")
 
     def _dated(self, plan: ViewPlan) -> ViewPlan:
         """The plan with the times at which its inputs were published."""

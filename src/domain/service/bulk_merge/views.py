@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import evolve, frozen
 
-from ...epoch.watermark import format_watermark, instant
+from ...epoch.watermark import format_time, instant
 from ...errors import ConfigError
 from ...source.bulk import CHUNK, SEARCH_TS
 from ...source.transactions import COMMIT_TIME
@@ -79,9 +79,7 @@ class BulkMergeViews:
         if at.as_of is None:
             return self._select_rows(at.snapshot.read(self.tables.current.name, matching))
         if reason := self.held_back(at):
-            raise ConfigError(
-                f"rows of pipeline {self.settings.pipeline!r} as of {format_watermark(at.as_of)}: {reason}"
-            )
+            raise ConfigError(f"rows of pipeline {self.settings.pipeline!r} as of {format_time(at.as_of)}: {reason}")
         assert self.undo_log is not None
         return self.undo_log.read_as_of(at.snapshot, at.as_of, matching)
 
@@ -96,10 +94,10 @@ class BulkMergeViews:
             waiting = f"{len(state.waiting)} chunks wait for the changelog" if state.waiting else "chunks are unread"
             return f"its bulk is still being loaded ({waiting})"
         if state.exact_from is not None and at.as_of < state.exact_from:
-            return f"its bulk was read later; the earliest possible time is {format_watermark(state.exact_from)}"
+            return f"its bulk was read later; the earliest possible time is {format_time(state.exact_from)}"
         cut = self.undo_log.cut(at.snapshot.publication.watermark if at.snapshot.publication else None)
         if cut is not None and at.as_of < cut:
-            return f"its history reaches back to {format_watermark(cut)}; make `history` longer"
+            return f"its history reaches back to {format_time(cut)}; make `history` longer"
         return None
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:

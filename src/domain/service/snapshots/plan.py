@@ -9,7 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ...epoch.epoch import Offsets
-from ...epoch.watermark import format_watermark
+from ...epoch.watermark import format_time
 from ...ports import Pace
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -53,7 +53,7 @@ class Plan:
     @property
     def label(self) -> str | None:
         """The label of the version: its watermark as text; None if it has none."""
-        return None if self.watermark is None else format_watermark(self.watermark)
+        return None if self.watermark is None else format_time(self.watermark)
 
     def to_offsets(self) -> dict[str, Any]:
         """Convert the plan to the offsets of an epoch."""
