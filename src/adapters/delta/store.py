@@ -8,6 +8,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Mark
@@ -36,7 +37,6 @@ from .transaction import Transaction
 from .write import apply, restore
 
 if TYPE_CHECKING:
-    import narwhals as nw
     from pyspark.sql import SparkSession
 
 _TRIES = 5

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
+import narwhals as nw
 from attrs import evolve
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -23,9 +24,6 @@ from .rows import as_rows, fold_rows, with_operation
 from .spec import check_plain_names, schema_json
 from .stored import APPENDED, has_log
 from .transaction import Transaction
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 _FILE = "_file"
 _REWRITTEN_WHOLE = 16 * 1024 * 1024

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import define, field
@@ -14,16 +16,13 @@ from ..spark.schema import lazy
 from ..spark.table_rows import TableRows
 from .bulk import FileBulk
 from .parquet import is_int96
+from .pieces import Part
 from .spark_parquet import NO_PLAIN_PATH
 from .spark_source import SplitReader
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import narwhals as nw
     from pyspark.sql import DataFrame, SparkSession
 
-    from .pieces import Part
 
 _INSTANT = pa.timestamp("us", "UTC")
 _ARROW_POSITIONS = 2**11

@@ -6,16 +6,14 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import polars as pl
 
 from ...domain.errors import ConfigError, NotSupported
 from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 _TABLES = frozenset({"delta", "hudi"})
 # Spark has no unsigned integers.

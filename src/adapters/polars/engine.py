@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime, timedelta
 from hashlib import md5
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import narwhals as nw
 import polars as pl
 
 from ...domain.ports import FrameEngine
+from ...domain.table.schema import Schema
 from . import sums as exact
 from .order import PolarsOrder
 from .schema import collect, in_micros, lazy, polars_schema
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from ...domain.table.schema import Schema
 
 _PART = 50_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

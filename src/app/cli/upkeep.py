@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
 from ...domain.epoch.watermark import format_time
+from ...domain.ledger.label import Label
+from ...domain.ledger.retention import Verdict
+from ...domain.ledger.upkeep import PublishedVersion, Upkeep
 from ...domain.table.schema import Schema
+from ..api import Headwater
+from ..read.moments import Moment
 from ..run.progress import moment, tables_at
 from .arguments import ANY_PIPELINE, FORMAT, PIPELINE, command, positive_duration, version
 from .console import print_message
@@ -17,15 +24,7 @@ from .output import write
 from .signals import graceful_stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime, timedelta
-
     from ...adapters.records.json_rows import Cell
-    from ...domain.ledger.label import Label
-    from ...domain.ledger.retention import Verdict
-    from ...domain.ledger.upkeep import PublishedVersion, Upkeep
-    from ..api import Headwater
-    from ..read.moments import Moment
 
 _COMPACTED = Schema.parse("table string, version string")
 _EXPIRED = Schema.parse("table string, versions bigint, files bigint, bytes bigint")

@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
 
+from ...domain.epoch.epoch import Publication
 from ...domain.epoch.watermark import format_second, format_time
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.service.base import PendingRows
-    from .report import EpochReport
+from ...domain.service.base import PendingRows
+from .report import EpochReport
 
 _log = logging.getLogger(__name__)
 _THOUSAND = 1000

@@ -4,44 +4,34 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from datetime import datetime
+from typing import TypeVar
 
 from attrs import define, evolve, field
 
-from ...domain.epoch.epoch import Epoch, OffsetRange, Tally
+from ...domain.epoch.epoch import Epoch, OffsetRange, Publication, Tally
 from ...domain.errors import ConfigError, EngineLimit, Transient, add_place
-from ...domain.ledger.ledger import Ledger
+from ...domain.ledger.ledger import Ledger, Snapshot
 from ...domain.ledger.upkeep import Upkeep
 from ...domain.ledger.writer import LedgerWriter
-from ...domain.ports import Now, Pace
-from ...domain.service.base import Step
+from ...domain.ports import Clock, FrameEngine, LeasingKeeper, Now, Pace, Source, VersionedStore
+from ...domain.service.base import Service, Step
 from ...domain.table.change import Change
+from ...domain.table.spec import TableSpec
+from .ahead import ReadAhead
 from .commit import commit_step
 from .idle import find_idle_step
-from .keep_up import keep_up
+from .keep_up import WorkBeside, keep_up
 from .loading import check_loaded
 from .losses import Loss, Losses
 from .materialized import materialized_tables
 from .options import RunOptions
-from .report import REPLAY, EpochReport, Phases, Warnings, unwatched
+from .report import REPLAY, EpochReport, EpochWatch, Phases, Warnings, unwatched
 from .rounds import run_all
+from .sink_publisher import SinkPublisher
 from .turn import Turn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.ledger.ledger import Snapshot
-    from ...domain.ports import Clock, FrameEngine, LeasingKeeper, Source, VersionedStore
-    from ...domain.service.base import Service
-    from ...domain.table.spec import TableSpec
-    from .ahead import ReadAhead
-    from .keep_up import WorkBeside
-    from .report import EpochWatch
-    from .sink_publisher import SinkPublisher
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
 from attrs import define, evolve, field, frozen
 
 from ...domain.duration import show_duration
 from ...domain.epoch.batch import Batch
-from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
 from ...domain.epoch.watermark import format_time
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
-from ...domain.ports import Source
-from ...domain.service.base import ReadAt
+from ...domain.ledger.upkeep import Pin
+from ...domain.ports import Now, Source
+from ...domain.service.base import ReadAt, Service
 from ...domain.service.input import ViewInput
-from ...domain.service.materialized_view import ViewPlan
+from ...domain.service.materialized_view import ViewPlan, ViewSettings
 from .inputs import HOLD, Pipelines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from ...domain.epoch.epoch import Epoch, Offsets, Publication
-    from ...domain.ledger.upkeep import Pin
-    from ...domain.ports import Now
-    from ...domain.service.base import Service
-    from ...domain.service.materialized_view import ViewSettings
-    from .runner import Runner
+from .runner import Runner
 
 _FIRST = datetime(1, 1, 1, tzinfo=UTC)
 _LOOK_BACK = 256

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, islice, pairwise
 from typing import TYPE_CHECKING
@@ -10,19 +11,16 @@ import polars as pl
 from attrs import frozen
 
 from ....domain.table.merge import Max, Min, Sum
+from ....domain.table.spec import TableSpec
 from ...memory_limit import check_room, hold_files
 from ...polars.file_cache import IN_MEMORY
 from ...polars.sorting import order_code, sort_rows
-from ..actions import by_partition
+from ..actions import DataFile, by_partition
 from ..compaction_policy import total_bytes
 from ..stored import APPENDED, DELETED, OPERATION, SEQUENCE, bounded_columns, has_log, key_inside, stored_schema
 from .rows import fold_parts, fold_rows, newest_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ....domain.table.spec import TableSpec
-    from ..actions import DataFile
     from .read import LocalVersion
 
 _CODE = "_code"

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
+import narwhals as nw
 import polars as pl
 from attrs import define, evolve
 
 from ....domain.table.change import Matching
+from ....domain.table.spec import TableSpec
 from ...memory_limit import hold_files
-from ...polars.file_cache import IN_MEMORY
+from ...polars.file_cache import IN_MEMORY, FileCache
 from ...polars.match import bounds_of, only_matching, with_distinct_keys
 from ...polars.schema import lazy, polars_schema
 from ...shared.match import parted
+from ..actions import DataFile
 from ..prune import prune
 from ..stored import APPENDED, OPERATION, has_log, key_inside, stored_schema
 from ..version import DeltaVersion
@@ -20,15 +24,6 @@ from .data_files import DataFiles, is_scanned
 from .log import LocalLog
 from .mapping import physical_names
 from .rows import fold_parts, fold_rows, newest_counts, select_newest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    import narwhals as nw
-
-    from ....domain.table.spec import TableSpec
-    from ...polars.file_cache import FileCache
-    from ..actions import DataFile
 
 
 @define(eq=False)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import polars as pl
 
-from ....domain.table.change import POSITION
+from ....domain.table.change import POSITION, Change
 from ....domain.table.merge import Latest, Replace, Sum, fold
 from ....domain.table.schema import INTEGERS
+from ....domain.table.spec import TableSpec
 from ...polars.schema import collect, conform, lazy, polars_schema
 from ...polars.sums import add_up, may_overflow
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import narwhals as nw
-
-    from ....domain.table.change import Change
-    from ....domain.table.spec import TableSpec
 
 _LAST = "_last"
 _PLAIN_ORDER = frozenset({*INTEGERS, "decimal", "date", "timestamp", "timestamp_ntz"})

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import define, evolve, field
 
+from ....domain.epoch.epoch import Mark
 from ....domain.errors import StoreUnavailable, VersionExpired
 from ....domain.ports import Commit, Expiry, Version
 from ....domain.table.apply import add_columns
-from ....domain.table.change import Matching
+from ....domain.table.change import Change, Matching
 from ....domain.table.net_changes import net_changes
 from ....domain.table.schema import Schema
 from ....domain.table.spec import Ensured, TableSpec
@@ -30,15 +33,7 @@ from .compaction import adds_up, prepare_compaction
 from .log import CommitConflict, LocalLog
 from .lookups import Lookups
 from .read import LocalVersion
-from .write import prepare_change, prepare_restore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from datetime import datetime
-
-    from ....domain.epoch.epoch import Mark
-    from ....domain.table.change import Change
-    from .write import Writing
+from .write import Writing, prepare_change, prepare_restore
 
 _TRIES = 5
 

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from attrs import evolve, field, frozen
 
 from ....domain.table.apply import apply_change, touched_keys
-from ....domain.table.change import Matching
+from ....domain.table.change import Change, Matching
 from ....domain.table.schema import Schema
+from ....domain.table.spec import TableSpec
 from ...polars.match import bounds_of
 from ...polars.schema import collect, conform, lazy
 from ...polars.sums import add_up
+from ..actions import DataFile
 from ..prune import prune
 from ..spec import TableMetadata, check_plain_names, describe, schema_json, widen_schema
 from ..stored import APPENDED, bounded_columns, has_log
@@ -21,9 +23,6 @@ from .rows import as_rows, one_row_per_key, with_operation
 if TYPE_CHECKING:
     import polars as pl
 
-    from ....domain.table.change import Change
-    from ....domain.table.spec import TableSpec
-    from ..actions import DataFile
     from .read import LocalVersion
 
 

@@ -10,14 +10,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ....domain.table.schema import Schema
 from ...memory_limit import hold_rows
 from ...polars.schema import conform, polars_schema
 from ...spark.schema import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from ....domain.table.schema import Schema
 
 
 def to_polars(rows: DataFrame, schema: Schema) -> pl.DataFrame:

@@ -4,34 +4,31 @@ from __future__ import annotations
 
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import polars as pl
 from attrs import define, evolve, field
 
+from ....domain.epoch.epoch import Mark
+from ....domain.ports import Version
 from ....domain.table.apply import merge_rows
 from ....domain.table.change import POSITION, Change, Matching
 from ....domain.table.merge import Replace
 from ....domain.table.net_changes import net_changes
 from ....domain.table.schema import Schema, column
+from ....domain.table.spec import TableSpec
 from ...polars.file_cache import FileCache
 from ...polars.schema import collect, conform, empty, lazy
 from ...polars.sums import add_up
 from ...spark import schema as spark
 from ...spark.own_session import work_in_own_session
 from ..errors import translate_errors
-from ..store import HudiStore
+from ..read import TableVersion
+from ..store import HudiStore, Table
 from ..write import prepare_merged
 from .exchange import to_polars, to_spark
 from .read import LocalVersion
-
-if TYPE_CHECKING:
-    from ....domain.epoch.epoch import Mark
-    from ....domain.ports import Version
-    from ....domain.table.spec import TableSpec
-    from ..read import TableVersion
-    from ..store import Table
 
 
 @work_in_own_session

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import define, field
 
 from ...epoch.watermark import subtract
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, Version
 from ...source.transactions import AT
 from ...table.apply import select_matching
 from ...table.change import Between, Matching
 from ...table.natural_order import with_natural
 from ...table.schema import DataType
+from ...table.spec import TableSpec
 from ..memo import Memo
 from ..segments import SEGMENT, Segments
-from .tables import ADDS, DELETED
-
-if TYPE_CHECKING:
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, Version
-    from ...table.spec import TableSpec
-    from .events import Events
-    from .settings import BulkMergeSettings
-    from .tables import BulkMergeTables
+from .events import Events
+from .settings import BulkMergeSettings
+from .tables import ADDS, DELETED, BulkMergeTables
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PARTS = 24

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import narwhals as nw
 from attrs import evolve, frozen
 
 from ...epoch.watermark import format_time, instant
 from ...errors import ConfigError
+from ...ledger.ledger import Snapshot
+from ...ports import FrameCache
 from ...source.bulk import CHUNK, SEARCH_TS
 from ...source.transactions import COMMIT_TIME
 from ...table.change import Matching
@@ -18,18 +21,10 @@ from ...table.schema import Column, Schema, column
 from ...table.view_spec import ViewSpec
 from ..base import PendingRows, ReadAt
 from ..row_changes import read_row_changes
-from .load_progress import row_count
-from .tables import DELETED, EXACT_FROM, HIGH, LOW, ROWS, SETTLED
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameCache
-    from .load_progress import BulkLoadProgress
-    from .settings import BulkMergeSettings
-    from .tables import BulkMergeTables
-    from .undo_log import UndoLog
+from .load_progress import BulkLoadProgress, row_count
+from .settings import BulkMergeSettings
+from .tables import DELETED, EXACT_FROM, HIGH, LOW, ROWS, SETTLED, BulkMergeTables
+from .undo_log import UndoLog
 
 ROWS_VIEW, SETTLED_VIEW = "rows", "settled"
 _CHUNK, _COUNT = "chunk", "_count"

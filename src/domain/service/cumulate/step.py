@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
 from ...duration import FIRST_MICRO, LAST_MICRO
-from ...epoch.batch import ERROR
+from ...epoch.batch import ERROR, Batch
 from ...epoch.watermark import advance, newest_of
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, QueryEngine, Version
 from ...source import dead_letter
 from ...source.dead_letter import or_else
 from ...table.change import Change
@@ -20,26 +24,14 @@ from ...table.row_kind import ROW_KIND
 from ..base import Step
 from ..measures import ROWS, evaluate, sign
 from .lateness import LATE, ROUND, Lateness, LatenessResult
-from .panes import PANE, WINDOW
+from .panes import PANE, WINDOW, Panes
 from .revisions import ENTRIES, Revisions
-from .settings import GROUPING, grouping_of
+from .settings import GROUPING, CumulateSettings, grouping_of
 from .sketches import Sketch
-from .tables import extreme_of
+from .tables import CumulateTables, extreme_of
 from .tick_range import BEGINNING, TickRange
-from .ticks import AllValues, PaneDeltas
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine, Version
-    from .panes import Panes
-    from .settings import CumulateSettings
-    from .tables import CumulateTables
-    from .ticks import Ticks
-    from .values import Values
+from .ticks import AllValues, PaneDeltas, Ticks
+from .values import Values
 
 LATE_REASON = "late: the tick at the end of its pane was there already"
 
