@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import narwhals as nw
 from attrs import define, field
 
+from ...duration import EPOCH
 from ...epoch.watermark import subtract
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, Version
@@ -23,7 +24,6 @@ from .events import Events
 from .settings import BulkMergeSettings
 from .tables import ADDS, DELETED, BulkMergeTables
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PARTS = 24
 """The history expires in this many steps."""
 _SHORTEST = timedelta(seconds=1)
@@ -62,7 +62,7 @@ class UndoLog:
 
     def cut(self, watermark: datetime | None) -> datetime | None:
         """The earliest event time (UTC) as of which rows can be read at a watermark; None: any."""
-        return None if watermark is None else subtract(_EPOCH, -self._first(watermark) * self._interval)
+        return None if watermark is None else subtract(EPOCH, -self._first(watermark) * self._interval)
 
     def assign_segments(
         self, entries: nw.LazyFrame[Any], watermark: datetime | None, table: TableSpec | None = None
@@ -184,7 +184,7 @@ class UndoLog:
         return self._every // _SHORTEST * _SHORTEST
 
     def _number(self, moment: datetime) -> int:
-        return (moment - _EPOCH) // self._interval
+        return (moment - EPOCH) // self._interval
 
     def _first(self, watermark: datetime) -> int:
         """The first segment that has not expired at a watermark."""

@@ -10,7 +10,7 @@ from typing import Any
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
-from ...duration import FIRST_MICRO, LAST_MICRO
+from ...duration import FIRST_MICRO, LAST_MICRO, moment_of
 from ...epoch.batch import ERROR, Batch
 from ...epoch.watermark import advance, newest_of
 from ...ledger.ledger import Snapshot
@@ -154,7 +154,7 @@ class CumulateStep:
             0,
             0,
             None,
-            watermark=self.panes.to_moment(tick_range.after),
+            watermark=moment_of(tick_range.after),
         )
 
     def _has_ticks(self, tick_range: TickRange) -> bool:
