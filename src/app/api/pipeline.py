@@ -131,8 +131,7 @@ class Pipeline:
     @property
     def last_number(self) -> int:
         """The number of the last frame that it has published; -1 if there is none."""
-        latest = self.ledger.latest
-        return self.runner.source.last_number(latest.offsets if latest else None)
+        return self.runner.source.last_number(self.ledger.offsets)
 
     def _reads_itself(self) -> ConfigError:
         return ConfigError(f'pipeline {self.name!r} reads its source itself; give the source kind = "stream"')
@@ -308,8 +307,7 @@ class Pipeline:
         default_cut = self.runner.service.default_cut
         if default_cut is None:
             raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
-        latest = self.ledger.latest
-        default = default_cut(latest.watermark if latest else None, self.clock.now())
+        default = default_cut(self.ledger.watermark, self.clock.now())
         day = default if cut is None else read_day(cut)
         self.runner.do(partial(_roll, day))
         return day

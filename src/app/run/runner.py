@@ -229,7 +229,7 @@ class Runner:
             ledger = self.ledger
             check_loaded(ledger, self.service)
             with phase("read"), add_place(self.options.source_place):
-                now = Now(self.clock.now(), pace, ledger.latest.watermark if ledger.latest else None)
+                now = Now(self.clock.now(), pace, ledger.watermark)
                 offsets = self._plan_epoch(now)
                 if offsets is not None:
                     self._last_rows = now.time
@@ -250,14 +250,13 @@ class Runner:
             self.engine.release()
         ledger = self.ledger
         epoch = ledger.next_epoch.number - 1
-        watermark = ledger.latest.watermark if ledger.latest else None
         counts = (step.rows, step.dead_letters, written)
         try:
             self.publish_to_sink(phase)
             keep_up(self.beside, self.upkeep, self.options, epoch, phase)
         finally:  # the epoch is published, even if the upkeep fails
-            place, seconds = Epoch(self.pipeline, epoch), phase.seconds
-            report = EpochReport(place, *counts, watermark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
+            place, mark, seconds = Epoch(self.pipeline, epoch), ledger.watermark, phase.seconds
+            report = EpochReport(place, *counts, mark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
             phase.report = evolve(report, engine=self.engine_name)
             self.report(phase.report)
             self._warnings.log(self.pipeline, step.warnings)
@@ -267,10 +266,10 @@ class Runner:
         """Plan the next epoch: the range of an unfinished epoch, if it can still be read."""
         self.store.check_current(self.pipeline, writes=True)
         self.ledger.check_expected()
-        begun, latest = self.ledger.unfinished, self.ledger.latest
+        begun = self.ledger.unfinished
         if begun and self.source.readable(begun):
             return begun
-        return (self.ahead or self.source).plan(latest.offsets if latest else None, now)
+        return (self.ahead or self.source).plan(self.ledger.offsets, now)
 
     def _idle(self, now: datetime) -> bool:
         """Do what is due without new rows; return False if that changes no result."""
@@ -313,8 +312,7 @@ class Runner:
             removed = step.dead_letters - step.rows if task == REPLAY else 0
             written = commit_step(self, step, phase, latest.tally and latest.tally.plus(0, removed))
             counts = (step.rows, step.dead_letters, written)
-            watermark = self.ledger.latest.watermark if self.ledger.latest else None
-            phase.report = EpochReport(epoch, *counts, watermark, "", phase.seconds, task, step.repeats)
+            phase.report = EpochReport(epoch, *counts, self.ledger.watermark, "", phase.seconds, task, step.repeats)
         self._warnings.log(self.pipeline, step.warnings)
         return step
 

@@ -89,7 +89,7 @@ class UndoLog:
             until: the new watermark (UTC).
             table: the table, partitioned as `recent`; None: `recent`.
         """
-        before = snapshot.publication.watermark if snapshot.publication else None
+        before = snapshot.watermark
         if until is None or before is None or self._first(until) == self._first(before):
             return None
         expired = Matching(within={SEGMENT: Between(-_UNBOUNDED, self._first(until) - 1)})
@@ -134,7 +134,7 @@ class UndoLog:
 
     def _is_recent(self, snapshot: Snapshot, moment: datetime) -> bool:
         """Whether so few changes are after a moment that reading them all costs no more than those of a few keys."""
-        newest = snapshot.publication.watermark if snapshot.publication else None
+        newest = snapshot.watermark
         return newest is not None and self._number(moment) >= self._number(newest) - 1
 
     def _first_after(self, snapshot: Snapshot, moment: datetime) -> nw.LazyFrame[Any]:

@@ -90,7 +90,7 @@ class BulkMergeViews:
             return f"its bulk is still being loaded ({waiting})"
         if state.exact_from is not None and at.as_of < state.exact_from:
             return f"its bulk was read later; the earliest possible time is {format_time(state.exact_from)}"
-        cut = self.undo_log.cut(at.snapshot.publication.watermark if at.snapshot.publication else None)
+        cut = self.undo_log.cut(at.snapshot.watermark)
         if cut is not None and at.as_of < cut:
             return f"its history reaches back to {format_time(cut)}; make `history` longer"
         return None

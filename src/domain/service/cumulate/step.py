@@ -123,7 +123,7 @@ class CumulateStep:
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
-        known = _watermark(snapshot)
+        known = snapshot.watermark
         ready = self._prepared_for(None if known is None else self.panes.find_next_end(known), batch)
         result, profile = ready.result, ready.profile
         self.engine.expect(profile.rows)
@@ -142,7 +142,7 @@ class CumulateStep:
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
         """See `Service.idle`."""
-        known = _watermark(snapshot)
+        known = snapshot.watermark
         if known is None or until <= known:
             return None
         tick_range = TickRange(snapshot, self.panes, self._find_last_end(known), self._find_last_end(until))
@@ -353,7 +353,3 @@ class CumulateStep:
         """The contribution of a batch without rows."""
         states = {name: tick_range.read_closing(each.table).head(0) for name, each in self.states.items()}
         return _Contribution(tick_range.read_closing(self.tables.panes).head(0).drop(*self.tables.extremes), states)
-
-
-def _watermark(snapshot: Snapshot) -> datetime | None:
-    return snapshot.publication.watermark if snapshot.publication else None

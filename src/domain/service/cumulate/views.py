@@ -158,8 +158,7 @@ class CumulateViews:
 
     def _find_last_step(self, snapshot: Snapshot, as_of: datetime | None) -> int:
         """Return the last step of a curve: the last pane end that the watermark and `as_of` have reached."""
-        watermark = snapshot.publication.watermark if snapshot.publication else None
-        limits = [moment for moment in (watermark, as_of) if moment is not None]
+        limits = [moment for moment in (snapshot.watermark, as_of) if moment is not None]
         return self.panes.find_last_end(min(limits)) if limits else 0
 
     def _find_window(self, snapshot: Snapshot, within: dict[str, Any], as_of: datetime | None) -> int | None:
