@@ -43,8 +43,8 @@ def apply(change: Change, number: int, file_bytes: int, stored: TableVersion, tr
     if has_log(stored.spec):
         _append(as_rows(change, stored.spec, number), stored, transaction)
     elif change.merge is None and change.delete is None:
-        added = change.append if change.overwrite is None else change.overwrite
-        _append(None if added is None else typed(added.to_native(), stored.spec.schema), stored, transaction)
+        plain = None if change.added is None else typed(change.added.to_native(), stored.spec.schema)
+        _append(plain, stored, transaction)
     else:
         _merge(change, stored, transaction)
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import reduce
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import define, field
+from pyspark.sql import DataFrame, SparkSession
 
 from ..records.decoder import batch_schema
 from ..spark.arrow_map import map_in_arrow
@@ -19,10 +21,6 @@ from .parquet import is_int96
 from .pieces import Part
 from .spark_parquet import NO_PLAIN_PATH
 from .spark_source import SplitReader
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
 
 _INSTANT = pa.timestamp("us", "UTC")
 _ARROW_POSITIONS = 2**11
@@ -53,10 +51,7 @@ class SparkFileBulk(FileBulk):
         frames = [self._parquet(paths) for paths in own.values()]
         if others or not frames:
             frames.append(self._through_arrow(others))
-        whole = frames[0]
-        for each in frames[1:]:
-            whole = whole.unionByName(each)
-        return lazy(whole)
+        return lazy(reduce(DataFrame.unionByName, frames))
 
     def _through_arrow(self, parts: list[Part]) -> DataFrame:
         first = enumerate(parts, _ARROW_POSITIONS)

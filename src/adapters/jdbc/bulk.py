@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
-from typing import TYPE_CHECKING
+from functools import reduce
 
 from attrs import define, evolve, field, frozen
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.epoch.batch import BATCH_COLUMNS
@@ -22,10 +23,6 @@ from ..spark.schema import lazy, named, spark_type
 from ..spark.table_rows import TableRows
 from .database import Database
 from .keys import KeyColumn
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
-
 
 _END = "end"
 """The frontier after the last chunk, which has no upper bound."""
@@ -111,9 +108,7 @@ class JdbcBulk(BulkSource):
         """
         chunks = Progress.of(offsets.until).reads
         frames = [self._with_metadata(at, chunk) for at, chunk in enumerate(chunks)]
-        whole = frames[0]
-        for each in frames[1:]:
-            whole = whole.unionByName(each)
+        whole = reduce(DataFrame.unionByName, frames)
         return BulkRows(lazy(whole), {chunk.number: self._range(chunk.piece) for chunk in chunks})
 
     def readable(self, offsets: OffsetRange) -> bool:

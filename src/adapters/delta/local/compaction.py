@@ -18,7 +18,7 @@ from ...polars.sorting import order_code, sort_rows
 from ..actions import DataFile, by_partition
 from ..compaction_policy import total_bytes
 from ..stored import APPENDED, DELETED, OPERATION, SEQUENCE, bounded_columns, has_log, key_inside, stored_schema
-from .rows import fold_parts, fold_rows, newest_counts
+from .rows import fold_parts, fold_rows
 
 if TYPE_CHECKING:
     from .read import LocalVersion
@@ -149,7 +149,7 @@ def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, del
     coded = _CODE in rows.columns
     key, names = [_CODE] if coded else list(order or spec.key), stored_schema(spec).names
     appended = pl.lit(APPENDED, pl.Int8).alias(OPERATION)
-    if has_log(spec) and newest_counts(spec):
+    if has_log(spec) and spec.newest_counts:
         return _newest(rows, key).with_columns(appended).select(names)
     if has_log(spec):
         rows = _folded(rows.lazy(), spec, key, deletes=deletes).collect().with_columns(appended)

@@ -32,7 +32,6 @@ from ..actions import DataFile, PartitionValues, by_partition
 from ..followed_log import BEFORE_ALL
 from ..prune import prune
 from ..stored import SEQUENCE, has_log
-from .rows import newest_counts
 
 if TYPE_CHECKING:
     from .read import LocalVersion
@@ -353,7 +352,7 @@ def _folds(spec: TableSpec) -> Mapping[str, Fold] | None:
     """
     if not has_log(spec) or spec.groups:
         return None
-    if newest_counts(spec):
+    if spec.newest_counts:
         sized = all(spec.schema[name].name in _OF_ONE_SIZE for name in spec.column_rules)
         return dict.fromkeys(spec.column_rules, Fold.LAST) if sized and spec.column_rules else None
     folds = {}

@@ -23,7 +23,7 @@ from ..version import DeltaVersion
 from .data_files import DataFiles, is_scanned
 from .log import LocalLog
 from .mapping import physical_names
-from .rows import fold_parts, fold_rows, newest_counts, select_newest
+from .rows import fold_parts, fold_rows, select_newest
 
 
 @define(eq=False)
@@ -102,7 +102,7 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         if early.keys is not None:
             return only_matching(fold_rows(matching, spec, key, deletes=deletes), late, spec.schema)
         log_rows = only_matching(self.stored(log), early, spec.schema).filter(logged)
-        if late.keys is not None and newest_counts(spec):
+        if late.keys is not None and spec.newest_counts:
             return select_newest(only_matching(matching, late, spec.schema), log_rows, spec, key)
         base = [file for file in files if file.may_append]
         base_rows = only_matching(self.stored(base), early, spec.schema).filter(~logged)

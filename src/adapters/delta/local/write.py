@@ -68,8 +68,8 @@ def prepare_change(change: Change, stored: LocalVersion, sequence: int, file_byt
         found = as_rows(change, spec, sequence)
         added = [] if found is None else files.write(found, bounded)
     elif change.merge is None and change.delete is None:
-        plain = change.append if change.overwrite is None else change.overwrite
-        added = [] if plain is None else files.write(conform(collect(plain), spec.schema, spec.name))
+        plain = None if change.added is None else conform(collect(change.added), spec.schema, spec.name)
+        added = [] if plain is None else files.write(plain)
     else:
         rows, gone = _merge(change, stored)
         added = files.write(rows)

@@ -14,7 +14,6 @@ from ....domain.epoch.epoch import Mark
 from ....domain.ports import Version
 from ....domain.table.apply import merge_rows
 from ....domain.table.change import POSITION, Change, Matching
-from ....domain.table.merge import Replace
 from ....domain.table.net_changes import net_changes
 from ....domain.table.schema import Schema, column
 from ....domain.table.spec import TableSpec
@@ -112,8 +111,7 @@ class LocalHudiStore(HudiStore):
         """Incoming rows, folded with each other and with the stored rows of their keys, if a rule needs these."""
         spec = used.spec
         newest = used.whole(used.timeline.newest())
-        alone = newest.folded or newest.version is None
-        alone |= not spec.groups and all(rule == Replace() for rule in spec.column_rules.values())
+        alone = newest.folded or newest.version is None or spec.newest_counts
         rows = lazy(conform(collect(incoming), _placed(spec.schema, incoming), spec.name))
         there = empty(spec.schema) if alone else self._stored(used, newest, rows.select(*spec.key))
         return collect(merge_rows(lazy(there), rows, spec, add_up))
