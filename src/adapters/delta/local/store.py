@@ -25,7 +25,6 @@ from ...shared.kept_store import FolderStore
 from ...shared.leases import LeaseFiles
 from ...shared.local_files import LocalFiles
 from ...shared.path import absolute, folder_of
-from .. import spec as definition
 from ..compaction_policy import CompactionPolicy, keeps_most
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
@@ -51,10 +50,7 @@ class _Table(UsedTable[LocalLog, LocalVersion]):
     is_patient: bool = field(init=False, default=False)
 
     def at(self, version: int) -> LocalVersion:
-        spec = self.spec
-        if spec.whole and version >= 0:
-            spec = evolve(spec, schema=definition.columns(self.log.state(version).table.schema_text))
-        return LocalVersion(spec, self.log, version, self.cache)
+        return LocalVersion(self.spec_at(version), self.log, version, self.cache)
 
 
 @define(eq=False)
@@ -77,12 +73,8 @@ class LocalDeltaStore(FolderStore):
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
-        log, added = LocalLog(folder_of(self.root, spec.name)), Schema(())
-        definition.check_column_names(spec)
-        if (newest := log.newest()) >= 0:
-            counted = None if published is None else partial(_columns_at, log, spec, published.get(spec.name))
-            there = definition.read_spec(log.state(newest).table, spec.name)
-            added = definition.check_continues(there, spec, counted)
+        log = LocalLog(folder_of(self.root, spec.name))
+        added = log.added_columns(spec, published)
         self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, LocalFiles), cache=self.cache)
         return added
 
@@ -229,10 +221,3 @@ def _append(log: LocalLog, newest: int, writing: Writing, mark: Mark) -> int:
             if not writing.only_adds or not all(log.commit(each).is_upkeep for each in range(newest + 1, later + 1)):
                 raise
             newest = later
-
-
-def _columns_at(log: LocalLog, spec: TableSpec, version: Version | None) -> Schema:
-    """The columns of a version; those of the spec if there is none."""
-    if version is None:
-        return spec.schema
-    return definition.columns(log.state(log.number(version)).table.schema_text)
