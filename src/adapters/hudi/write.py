@@ -40,10 +40,10 @@ def prepare_change(change: Change, now: TableVersion, sequence: int) -> CommitIn
     if now.folded:
         return append_change(change, now, sequence)
     merged = None if change.merge is None else lazy(_merge(change.merge, now))
-    return prepare_merged(evolve(change, merge=merged), now, sequence)
+    return prepare_merged(evolve(change, merge=merged), now)
 
 
-def prepare_merged(change: Change, now: TableVersion, _sequence: int) -> CommitInput:
+def prepare_merged(change: Change, now: TableVersion) -> CommitInput:
     """As `prepare_change`, with rows to merge that are merged with each other and with the stored rows already."""
     spec, given = now.spec, (change.append, change.merge)
     parts = [to_stored(each.to_native(), spec) for each in given if each is not None]
