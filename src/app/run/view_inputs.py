@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from ...domain.duration import show_duration
 from ...domain.epoch.batch import Batch
@@ -80,7 +80,7 @@ class ViewInputs(Source):
             return False
         try:
             self._lease(plan)
-            return self._dated(plan).reads_same(plan)
+            return self._is_current(plan)
         except (VersionExpired, VersionNotFound):
             return False
 
@@ -142,8 +142,7 @@ class ViewInputs(Source):
             if (publication := self._pipelines.latest(each.pipeline)) is None:
                 return Blocker(name, f"pipeline {each.pipeline!r} has published nothing yet")
             latest[name] = publication
-        found = self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest)
-        return found if isinstance(found, Blocker) else self._dated(found)
+        return self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest)
 
     def _plan_newest(self, latest: Mapping[str, Publication]) -> ViewPlan:
         marks = [publication.watermark for publication in latest.values()]
@@ -151,8 +150,7 @@ class ViewInputs(Source):
         watermark = min(known) if len(known) == len(marks) else None
         exact = {self._service(name).exact_as_of(publication) for name, publication in latest.items()}
         as_of = exact.pop() if len(exact) == 1 else None
-        epochs = {name: publication.epoch.number for name, publication in latest.items()}
-        return ViewPlan(epochs, as_of, watermark, self.settings.fingerprint)
+        return self._plan_of(latest, as_of, watermark)
 
     def _plan_aligned(self, latest: Mapping[str, Publication], last: ViewPlan | None) -> ViewPlan | Blocker:
         limit: datetime | None = None
@@ -169,13 +167,19 @@ class ViewInputs(Source):
         if last and last.as_of and moment < last.as_of:
             slowest = min(latest, key=lambda name: latest[name].watermark or limit)
             return Blocker(slowest, f"it has not reached {format_time(last.as_of)} yet, which the view already shows")
-        epochs = {}
+        read = {}
         for name, publication in latest.items():
-            found = self._epoch(name, publication, moment, limit)
+            found = self._find(name, publication, moment, limit)
             if isinstance(found, Blocker):
                 return found
-            epochs[name] = found
-        return ViewPlan(epochs, moment, moment + self.settings.slack, self.settings.fingerprint)
+            read[name] = found
+        return self._plan_of(read, moment, moment + self.settings.slack)
+
+    def _plan_of(self, read: Mapping[str, Publication], as_of: datetime | None, watermark: datetime | None) -> ViewPlan:
+        """The plan that reads these publications of the inputs."""
+        epochs = {name: each.epoch.number for name, each in read.items()}
+        published = {name: each.published_at.isoformat() for name, each in read.items()}
+        return ViewPlan(epochs, as_of, watermark, self.settings.fingerprint, published)
 
     def _shared_moment(self, limit: datetime) -> datetime | Blocker:
         """The newest moment up to a limit at which all materialized views among the inputs have a publication."""
@@ -207,26 +211,26 @@ class ViewInputs(Source):
             if (moment := service.exact_as_of(publication)) is not None:
                 yield publication, moment
 
-    def _epoch(self, name: str, latest: Publication, moment: datetime, limit: datetime) -> int | Blocker:
-        """Find the epoch at which an input is read for a moment."""
+    def _find(self, name: str, latest: Publication, moment: datetime, limit: datetime) -> Publication | Blocker:
+        """Find the publication at which an input is read for a moment."""
         if name in self._views:
-            return next(publication.epoch.number for publication, shown in self._moments(name) if shown == moment)
+            return next(publication for publication, shown in self._moments(name) if shown == moment)
         each, service = self.settings.inputs[name], self._service(name)
         spec = self._pipelines.spec(each)
         ledger = self._pipelines.ledger(each.pipeline)
         if spec.timed:
             why = service.held_back(spec.name, ReadAt(ledger.snapshot(latest), moment))
-            return latest.epoch.number if why is None else Blocker(name, why)
+            return latest if why is None else Blocker(name, why)
         with suppress(VersionExpired):  # where the tables' history ends
             for publication in ledger.publications():
                 if publication.watermark is not None and publication.watermark <= limit:
-                    return publication.epoch.number
+                    return publication
         return Blocker(name, f"its publications up to {format_time(limit)} have expired; let it keep more (retain)")
 
-    def _dated(self, plan: ViewPlan) -> ViewPlan:
-        """The plan with the times at which its inputs were published."""
-        published = {name: self._publication(name, epoch) for name, epoch in plan.inputs.items()}
-        return evolve(plan, published={name: each.published_at.isoformat() for name, each in published.items()})
+    def _is_current(self, plan: ViewPlan) -> bool:
+        """Whether the inputs have the publications that a plan reads; they may have been built again since."""
+        read = {name: self._publication(name, epoch) for name, epoch in plan.inputs.items()}
+        return self._plan_of(read, plan.as_of, plan.watermark).reads_same(plan)
 
     # ---- what is read ----------------------------------------------------------------------------------------------
 
@@ -258,7 +262,7 @@ class ViewInputs(Source):
             return {}
         try:
             self._lease(plan)
-            if self._dated(plan).reads_same(plan) and not any(map(self._edited, plan.inputs, plan.inputs.values())):
+            if self._is_current(plan) and not any(map(self._edited, plan.inputs, plan.inputs.values())):
                 return self._places(plan)
         except (VersionExpired, VersionNotFound):
             pass
