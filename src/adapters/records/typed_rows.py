@@ -288,7 +288,7 @@ def _in_range(
         if outside is not None:
             text = values.cast(pa.string())
             found = pa.array(_out_of_range(each.name, spec, text, outside), pa.string())
-            errors = found if errors is None else pc.coalesce(errors, found)
+            errors = _either(errors, found)
             inside = inside.set_column(at, each.name, pc.if_else(outside, pa.scalar(None, each.type), values))
             texts = texts.set_column(at, each.name, text)
     return inside, texts, errors
