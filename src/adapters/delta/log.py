@@ -95,8 +95,7 @@ class TableLog(FollowedLog):
         """The rows of some files, with the columns of a version; later commits do not change the plan."""
         added = sequence(self.session, map(self._added, files))
         return DataFrame(
-            self._log.createDataFrame(self._snapshot(version), added, False, option(self.session)),
-            self.session,
+            self._log.createDataFrame(self._snapshot(version), added, False, option(self.session)), self.session
         )
 
     def columns(self, version: int) -> str:

@@ -74,10 +74,7 @@ def touched_keys(change: Change, spec: TableSpec) -> nw.LazyFrame[Any] | None:
 
 
 def merge_rows(
-    stored: nw.LazyFrame[Any],
-    incoming: nw.LazyFrame[Any],
-    spec: TableSpec,
-    add_up: Adding | None = None,
+    stored: nw.LazyFrame[Any], incoming: nw.LazyFrame[Any], spec: TableSpec, add_up: Adding | None = None
 ) -> nw.LazyFrame[Any]:
     """Merge incoming rows with the stored rows of their keys by the table's merge rules.
 

@@ -210,11 +210,7 @@ def _append(log: LocalLog, newest: int, writing: Writing, mark: Mark) -> int:
     while True:
         try:
             return log.append(
-                log.state(newest),
-                writing.actions,
-                table=writing.table,
-                mark=mark.to_json(),
-                sequence=mark.sequence,
+                log.state(newest), writing.actions, table=writing.table, mark=mark.to_json(), sequence=mark.sequence
             )
         except CommitConflict:
             later = log.newest()
