@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import TYPE_CHECKING
 
 from attrs import define, field
 
 from ..domain.errors import EngineLimit
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
 
 _MEBIBYTE = 1024 * 1024
 

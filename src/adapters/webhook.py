@@ -5,18 +5,16 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Mapping
+from datetime import timedelta
 from http.client import HTTPException
 from queue import SimpleQueue
 from threading import Event, Thread
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 from urllib.request import HTTPRedirectHandler, Request, build_opener
 
 from attrs import define, field
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 _log = logging.getLogger(__name__)
 _TRIES = 3

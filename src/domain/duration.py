@@ -80,7 +80,22 @@ def microseconds(duration: timedelta) -> int:
     return duration // timedelta(microseconds=1)
 
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-FIRST_MICRO = microseconds(datetime(1, 1, 1, tzinfo=UTC) - _EPOCH)
-LAST_MICRO = microseconds(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC) - _EPOCH)
+def micros_of(moment: datetime) -> int:
+    """An instant in microseconds since 1970."""
+    return microseconds(moment - EPOCH)
+
+
+def moment_of(micros: int) -> datetime:
+    """The instant (UTC) of microseconds since 1970."""
+    return EPOCH + timedelta(microseconds=micros)
+
+
+def nearest_moment(micros: int) -> datetime:
+    """As `moment_of`, from 0001-01-03 to 9999-12-29: times in every zone, and no clock changes beyond them."""
+    return moment_of(min(max(micros, -62_135_424_000_000_000), 253_402_041_600_000_000))
+
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST_MICRO = micros_of(datetime(1, 1, 1, tzinfo=UTC))
+LAST_MICRO = micros_of(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 """The first and the last timestamp that is accepted, in microseconds since 1970: 0001-01-01 and 9999-12-31, in UTC."""

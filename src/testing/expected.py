@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import pytest
 
 from ..domain.errors import HeadwaterError
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 
 def utc(moment: str) -> datetime:

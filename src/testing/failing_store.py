@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 from attrs import define, frozen
 
 from ..domain.epoch.epoch import Mark
@@ -13,9 +14,6 @@ from ..domain.ports import Commit, Version, VersionedStore
 from ..domain.table.change import Change, Matching
 from ..domain.table.schema import Schema
 from ..domain.table.spec import TableSpec
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 
 class Crash(BaseException):

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import pytest
 
 from ..domain.table.schema import Schema
 
 if TYPE_CHECKING:
-    import narwhals as nw
     from pyspark.sql import SparkSession
 
 

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import pytest
 from attrs import define, field
 from pytest_bdd import given, parsers, then, when
 
+from ..app.api import Headwater
 from ..domain.ledger.generation import read_generations
+from ..domain.table.schema import Schema
 from .expected import failing_with
 from .failing_store import Crash, Fault
 from .tables import Table, assert_shows
 
 if TYPE_CHECKING:
-    import narwhals as nw
-
-    from ..app.api import Headwater
-    from ..domain.table.schema import Schema
     from .trial import Trial
 
 _NEW_TABLES = {

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import pytest
 
 from ..domain.epoch.batch import BATCH_COLUMNS, ERROR, ORIGIN, RAW, Batch
@@ -19,9 +20,6 @@ from ..domain.table.change import POSITION
 from ..domain.table.row_kind import INSERT, ROW_KIND
 from ..domain.table.schema import Schema
 from .clock import NOW
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 _NAMED = RecordSpec(Schema.parse("id bigint, name string"))
 _TEXTS = RecordSpec(Schema.parse("id string, name string"))

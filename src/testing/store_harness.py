@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, date, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+import narwhals as nw
 import pytest
 from attrs import define, evolve
 
@@ -19,9 +20,6 @@ from ..domain.table.change import POSITION, Change, Matching
 from ..domain.table.schema import Schema, column
 from ..domain.table.spec import Layout, TableSpec
 from .expected import hashable, rows_of
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 Row: TypeAlias = tuple[Any, ...]
 Bag: TypeAlias = "Counter[Row]"

@@ -6,8 +6,9 @@ from abc import abstractmethod
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import pytest
 from attrs import evolve
 
@@ -18,9 +19,6 @@ from ..domain.table.schema import Column, DataType, Schema, column
 from ..domain.table.spec import Layout, TableSpec
 from .frames import BROKEN
 from .store_harness import EVERY_TYPE, OF_EVERY_TYPE, Bag, StoreHarness, TableDriver, bag, both_layouts, spec_of
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 NAMES = spec_of("id bigint, name string", ["id"])
 # No dot and no backtick: narwhals passes names to Spark unquoted, so no service could use such a column there.

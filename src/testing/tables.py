@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
+
+import narwhals as nw
 
 from ..adapters.records.decoder import to_json
 from ..domain.epoch.watermark import instant
@@ -14,9 +16,6 @@ from ..domain.source.decode import converters, from_text
 from ..domain.source.record_spec import RecordSpec
 from ..domain.table.schema import DataType, Schema
 from .expected import hashable, rows_of
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 Table: TypeAlias = "Sequence[Sequence[str]]"
 """A row of column names, then rows of cells. A cell is a value as in CSV; blank means null, ``""`` an empty string."""

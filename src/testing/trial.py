@@ -3,43 +3,34 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from contextlib import ExitStack
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
 
+import narwhals as nw
 from attrs import define, evolve, field
 
 from ..app.api import Headwater
-from ..app.config import BulkFiles, FilesInput, load
+from ..app.config import BulkFiles, Deployment, FilesInput, PipelineSettings, SourceSettings, load
 from ..app.document.document import parse
 from ..app.registry.backends import Part, load_backend
 from ..app.run.auto import AutoRunner
 from ..app.run.backoff import Backoff
+from ..app.run.rebuild import Rebuild, Rebuilt
+from ..app.run.runner import Runner
 from ..app.services.bulk_merge import bulk_spec
+from ..domain.epoch.epoch import Publication
 from ..domain.errors import ConfigError
+from ..domain.ports import KeptStore
 from ..domain.service.bulk_merge import BulkMergeSettings
 from ..domain.source.changelog.settings import CHANGE_FORMATS, ChangeSpec
+from ..domain.table.spec import TableSpec
 from .clock import ManualClock
-from .failing_store import FailingStore
-from .tables import as_records
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from contextlib import ExitStack
-    from datetime import date
-    from pathlib import Path
-
-    import narwhals as nw
-
-    from ..app.config import Deployment, PipelineSettings, SourceSettings
-    from ..app.run.rebuild import Rebuild, Rebuilt
-    from ..app.run.runner import Runner
-    from ..domain.epoch.epoch import Publication
-    from ..domain.ports import KeptStore
-    from ..domain.table.spec import TableSpec
-    from .failing_store import Fault
-    from .tables import Table
+from .failing_store import FailingStore, Fault
+from .tables import Table, as_records
 
 
 @define(eq=False)

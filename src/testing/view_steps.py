@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import pytest
 from attrs import frozen
 from pytest_bdd import given, parsers, then
@@ -16,9 +17,6 @@ from ..domain.table.schema import Schema
 from .expected import failing_with, utc
 from .tables import Table, assert_shows
 from .trial import Trial
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 
 @frozen(eq=False)

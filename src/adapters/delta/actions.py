@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import frozen
 
 from .stored import APPENDED, DELETED, OPERATION
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
 
 ACTIONS = "numActions"
 """Of the metrics of a commit that the local engine has written: the number of its lines."""

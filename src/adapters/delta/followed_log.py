@@ -5,15 +5,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Generic, TypeVar
 
-from attrs import define
+from attrs import define, evolve
 
 from ...domain.epoch.epoch import Mark
 from ...domain.errors import VersionNotFound
 from ...domain.ports import Commit, Version
+from ...domain.table.schema import Schema
 from ...domain.table.spec import TableSpec
 from ..shared.leases import LeaseFiles
+from . import spec as definition
 from .actions import CommitFile, DataFile
 from .stored_file import Folder
 
@@ -66,6 +69,18 @@ class FollowedLog(ABC):
         """
 
     @abstractmethod
+    def columns(self, version: int) -> str:
+        """The columns of a version, as JSON from Delta's metadata.
+
+        Raises:
+            VersionExpired: the log files that describe it have been deleted.
+        """
+
+    @abstractmethod
+    def metadata(self) -> definition.TableMetadata:
+        """What Delta's metadata says of the table, which exists, at its newest version."""
+
+    @abstractmethod
     def check_present(self, version: int, files: Iterable[DataFile]) -> None:
         """Check that the files of a version still exist; files of the newest known version are not looked up.
 
@@ -76,6 +91,23 @@ class FollowedLog(ABC):
     @abstractmethod
     def folder(self) -> Folder:
         """The files in the table's folder."""
+
+    def added_columns(self, spec: TableSpec, published: Mapping[str, Version] | None) -> Schema:
+        """Check that the table can be used as declared, and return the columns that it lacks; see `TableStore.ensure`.
+
+        Raises:
+            ConfigError: a column has a name that Delta or Spark cannot have.
+            SchemaConflict: the stored table differs by more than new columns.
+        """
+        definition.check_column_names(spec)
+        if self.newest() == BEFORE_ALL:
+            return Schema(())
+        counted = None if published is None else partial(self._columns_at, published.get(spec.name), spec)
+        return definition.check_continues(definition.read_spec(self.metadata(), spec.name), spec, counted)
+
+    def _columns_at(self, version: Version | None, spec: TableSpec) -> Schema:
+        """The columns of a version; those of the spec if there is none."""
+        return spec.schema if version is None else definition.columns(self.columns(self.number(version)))
 
     def number(self, version: str) -> int:
         """The number of a version in the log.
@@ -122,6 +154,12 @@ class UsedTable(ABC, Generic[LogT, VersionT]):
     @abstractmethod
     def at(self, version: int) -> VersionT:
         """One version of the table."""
+
+    def spec_at(self, version: int) -> TableSpec:
+        """The spec with the columns of a version, if each has its own."""
+        if not self.spec.whole or version == BEFORE_ALL:
+            return self.spec
+        return evolve(self.spec, schema=definition.columns(self.log.columns(version)))
 
     def readable_version(self, version: str) -> VersionT:
         """The version that a caller names; raises `VersionExpired` if it has expired."""

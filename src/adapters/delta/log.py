@@ -17,10 +17,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ...domain.errors import TableDamaged, VersionExpired
 from ..shared.in_turn import in_turn
-from ..spark.jvm import java_class, option, sequence
+from ..spark.jvm import each_of, java_class, option, sequence
 from .actions import CommitFile, DataFile
 from .folder import TableFolder
 from .followed_log import BEFORE_ALL, FollowedLog, keep
+from .spec import TableMetadata
 from .transaction import Transaction
 
 _KEPT_VERSIONS = 16
@@ -94,17 +95,17 @@ class TableLog(FollowedLog):
         """The rows of some files, with the columns of a version; later commits do not change the plan."""
         added = sequence(self.session, map(self._added, files))
         return DataFrame(
-            self._log.createDataFrame(self._snapshot(version), added, False, option(self.session)),
-            self.session,
+            self._log.createDataFrame(self._snapshot(version), added, False, option(self.session)), self.session
         )
 
     def columns(self, version: int) -> str:
-        """The columns of a version, as JSON from Delta's metadata."""
         return str(self._snapshot(version).metadata().schemaString())
 
-    def metadata(self) -> Any:
-        """Delta's metadata of the newest version: columns, partition columns, properties."""
-        return self._update().metadata()
+    def metadata(self) -> TableMetadata:
+        found = self._update().metadata()
+        properties = {str(pair._1()): str(pair._2()) for pair in each_of(found.configuration())}
+        partition_by = tuple(str(column) for column in each_of(found.partitionColumns()))
+        return TableMetadata(str(found.schemaString()), partition_by, properties)
 
     def begin(self) -> Transaction:
         """A transaction on the newest version."""

@@ -8,9 +8,10 @@ from decimal import Decimal
 from math import isfinite
 from typing import Any
 
+from ...domain.epoch.watermark import instant
 from ...domain.table.change import Between
 from ...domain.table.schema import INTEGERS, DataType, Schema
-from ..shared.match import instant, literal
+from ..shared.match import literal
 from .actions import DataFile
 
 _MILLISECOND = timedelta(milliseconds=1)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
+import narwhals as nw
 from attrs import define
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -12,18 +14,12 @@ from ...domain.table.change import Matching
 from ..shared.match import parted
 from ..spark.match import only_matching
 from ..spark.schema import empty_frame, lazy, named, quoted, typed
+from .actions import DataFile
 from .log import TableLog
 from .prune import prune
 from .rows import fold_parts, fold_rows
 from .stored import APPENDED, OPERATION, has_log, stored_schema
 from .version import DeltaVersion
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    import narwhals as nw
-
-    from .actions import DataFile
 
 _SMALL = 1024 * 1024
 """So many bytes are read and folded in one task, with no shuffle, and in one pass: base rows are not kept apart."""

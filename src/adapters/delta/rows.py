@@ -20,9 +20,8 @@ _NEWEST_DELETE = "_newest_delete"
 
 def as_rows(change: Change, spec: TableSpec, sequence: int) -> DataFrame | None:
     """A change of a keyed table as rows with `_sequence` and `_op`; None if the change is empty."""
-    added = change.append if change.overwrite is None else change.overwrite
     parts = [
-        (added, APPENDED),
+        (change.added, APPENDED),
         (None if change.merge is None else one_row_per_key(change.merge, spec), MERGED),
         (None if change.delete is None else change.delete.select(*spec.key), DELETED),
     ]
@@ -46,7 +45,7 @@ def fold_rows(rows: DataFrame, spec: TableSpec, *, deletes: bool = True) -> Data
         spec: the table's spec.
         deletes: whether the rows may include deletes.
     """
-    if all(isinstance(rule, Replace) for rule in spec.column_rules.values()) and not spec.groups:
+    if spec.newest_counts:
         newest = _folded(rows, spec, {**spec.column_rules, OPERATION: Replace()})
         return newest.filter(F.col(OPERATION) != DELETED).drop(OPERATION)
     if not deletes:

@@ -8,7 +8,8 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from attrs import define, evolve, field
+import narwhals as nw
+from attrs import define, field
 
 from ...domain.epoch.epoch import Mark
 from ...domain.errors import StoreUnavailable, VersionExpired
@@ -21,7 +22,6 @@ from ..shared.kept_store import FolderStore
 from ..shared.leases import LeaseFiles
 from ..shared.path import absolute, folder_of
 from ..spark.hadoop_files import HadoopFiles
-from ..spark.jvm import each_of
 from ..spark.own_session import work_in_own_session
 from ..spark.schema import empty_frame, lazy
 from . import spec as definition
@@ -36,7 +36,6 @@ from .transaction import Transaction
 from .write import apply, restore
 
 if TYPE_CHECKING:
-    import narwhals as nw
     from pyspark.sql import SparkSession
 
 _TRIES = 5
@@ -53,10 +52,7 @@ class _Table(UsedTable[TableLog, TableVersion]):
     columns: str = ""
 
     def at(self, version: int) -> TableVersion:
-        if not self.spec.whole or version < 0:
-            return TableVersion(self.spec, self.log, version)
-        schema = definition.columns(self.log.columns(version))
-        return TableVersion(evolve(self.spec, schema=schema), self.log, version)
+        return TableVersion(self.spec_at(version), self.log, version)
 
 
 @work_in_own_session
@@ -81,13 +77,9 @@ class DeltaStore(FolderStore):
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
-        added = Schema(())
         log = TableLog(self.session, folder_of(self.root, spec.name))
-        definition.check_column_names(spec)
         with translate_errors(spec.name, log.path):
-            if log.newest() >= 0:
-                counted = None if published is None else partial(_columns_at, log, spec, published.get(spec.name))
-                added = definition.check_continues(definition.read_spec(_metadata(log), spec.name), spec, counted)
+            added = log.added_columns(spec, published)
         self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, partial(HadoopFiles, self.session)))
         return added
 
@@ -196,15 +188,3 @@ class DeltaStore(FolderStore):
     def _log(self, table: str) -> TableLog:
         """The log of a table that need not have been ensured."""
         return self._tables[table].log if table in self._tables else TableLog(self.session, folder_of(self.root, table))
-
-
-def _columns_at(log: TableLog, spec: TableSpec, version: Version | None) -> Schema:
-    """The columns of a version; those of the spec if there is none."""
-    return spec.schema if version is None else definition.columns(log.columns(log.number(version)))
-
-
-def _metadata(log: TableLog) -> definition.TableMetadata:
-    found = log.metadata()
-    properties = {str(pair._1()): str(pair._2()) for pair in each_of(found.configuration())}
-    partition_by = tuple(str(column) for column in each_of(found.partitionColumns()))
-    return definition.TableMetadata(str(found.schemaString()), partition_by, properties)

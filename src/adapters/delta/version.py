@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
+import narwhals as nw
 from attrs import define
 
 from ...domain.table.change import Matching
@@ -13,9 +14,6 @@ from ...domain.table.spec import TableSpec
 from .actions import DataFile, PartitionValues
 from .followed_log import FollowedLog
 from .stored import has_log
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 LogT = TypeVar("LogT", bound="FollowedLog")
 FrameT = TypeVar("FrameT")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
+import narwhals as nw
 from attrs import evolve
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -24,9 +25,6 @@ from .spec import check_plain_names, schema_json
 from .stored import APPENDED, has_log
 from .transaction import Transaction
 
-if TYPE_CHECKING:
-    import narwhals as nw
-
 _FILE = "_file"
 _REWRITTEN_WHOLE = 16 * 1024 * 1024
 """Up to this many bytes, all files that may hold a key are rewritten: faster than searching for those that do."""
@@ -45,8 +43,8 @@ def apply(change: Change, number: int, file_bytes: int, stored: TableVersion, tr
     if has_log(stored.spec):
         _append(as_rows(change, stored.spec, number), stored, transaction)
     elif change.merge is None and change.delete is None:
-        added = change.append if change.overwrite is None else change.overwrite
-        _append(None if added is None else typed(added.to_native(), stored.spec.schema), stored, transaction)
+        plain = None if change.added is None else typed(change.added.to_native(), stored.spec.schema)
+        _append(plain, stored, transaction)
     else:
         _merge(change, stored, transaction)
 

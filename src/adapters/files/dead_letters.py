@@ -7,6 +7,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from attrs import frozen
 
 from ...domain.errors import SourceChanged
@@ -17,7 +18,6 @@ from ..records.decoder import Record, RecordDecoder
 from .splits import header, row_parser
 
 if TYPE_CHECKING:
-    import narwhals as nw
     import pyarrow as pa
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_left, bisect_right
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import asdict, field, frozen
 from attrs.validators import ge, optional
 
-from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.errors import BadInput, ConfigError, SourceChanged, SourceUnavailable
 from ...domain.ports import other_kind
 from ...domain.source.changelog.settings import CHANGE_FORMATS
@@ -23,11 +23,6 @@ from ...domain.source.epoch_size import EpochSize
 from ..shared.table_folders import check_no_table
 from .compressed import COMPRESSED
 from .names_read import LastListing, NamesRead
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ...domain.epoch.epoch import Offsets
 
 _REMEMBERED = 32
 _MOST_FILES = 256

@@ -10,14 +10,12 @@ removed than came. If all files that were removed are put back, the digest of al
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Iterable
 from hashlib import sha256
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, field, frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _RANGES = 16
 _BETWEEN = "/"

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...domain.errors import BadInput
+from ...domain.source.record_spec import RecordSpec
 from ..records.decoder import ROWS_A_BATCH
-from ..records.typed_rows import check_columns, decode_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...domain.source.record_spec import RecordSpec
-    from ..records.typed_rows import TypedRows
+from ..records.typed_rows import TypedRows, check_columns, decode_rows
 
 
 def check(path: Path, spec: RecordSpec) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -16,16 +17,14 @@ from ..polars.schema import empty
 from ..records.object_texts import object_texts
 from ..records.polars_rows import polars_rows
 from ..records.shapes.decoders import ShapeDecoders
+from ..records.typed_rows import TypedRows
 from .bulk import FileBulk
+from .pieces import Part
 from .splits import read, read_parquet
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pyarrow as pa
 
-    from ..records.typed_rows import TypedRows
-    from .pieces import Part
 
 _ROWS_A_BATCH = 100_000
 """Each batch costs time of its own. Smaller ones would be for texts, which are much larger than the rows."""

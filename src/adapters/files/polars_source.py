@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 from attrs import define, field
 
 from ...domain.epoch.epoch import OffsetRange
@@ -15,9 +16,6 @@ from ..records.polars_rows import polars_dead_letters, polars_rows
 from ..records.shapes.decoders import ShapeDecoders
 from .source import FileSource
 from .splits import read
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 
 @define(eq=False)

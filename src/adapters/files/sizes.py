@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow.parquet as pq
 
 from ...domain.errors import BadInput
 from ...domain.source.epoch_size import EpochSize
+from ...domain.source.record_spec import RecordSpec
 from .splits import check
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from ...domain.source.record_spec import RecordSpec
 
 _TRAILER = 4
 """A gzipped file ends with the size of its last part, unpacked, in as many bytes; most have one part."""

@@ -3,30 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 from attrs import define, field
 
+from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.errors import NotSupported, name_some
-from ...domain.ports import StreamSource
-from ..records.dead_letters import JsonDeadLetters
+from ...domain.ports import Now, StreamSource
+from ...domain.source.record_spec import RecordSpec
+from ...domain.table.schema import Schema
+from ..records.dead_letters import JsonDeadLetters, ReadAgain
 from .dead_letters import CsvDeadLetters
 from .listing import FilesSettings, Listing, check_given
 from .sizes import size_of
 from .splits import Split, splits
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    import narwhals as nw
-
-    from ...domain.epoch.epoch import OffsetRange, Offsets
-    from ...domain.ports import Now
-    from ...domain.source.record_spec import RecordSpec
-    from ...domain.table.schema import Schema
-    from ..records.dead_letters import ReadAgain
-
 
 _log = logging.getLogger(__name__)
 

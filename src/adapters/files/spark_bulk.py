@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from functools import reduce
+from pathlib import Path
+from typing import Any
 
+import narwhals as nw
 import pyarrow as pa
 import pyarrow.parquet as pq
 from attrs import define, field
+from pyspark.sql import DataFrame, SparkSession
 
 from ..records.decoder import batch_schema
 from ..spark.arrow_map import map_in_arrow
@@ -14,16 +18,9 @@ from ..spark.schema import lazy
 from ..spark.table_rows import TableRows
 from .bulk import FileBulk
 from .parquet import is_int96
+from .pieces import Part
 from .spark_parquet import NO_PLAIN_PATH
 from .spark_source import SplitReader
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import narwhals as nw
-    from pyspark.sql import DataFrame, SparkSession
-
-    from .pieces import Part
 
 _INSTANT = pa.timestamp("us", "UTC")
 _ARROW_POSITIONS = 2**11
@@ -54,10 +51,7 @@ class SparkFileBulk(FileBulk):
         frames = [self._parquet(paths) for paths in own.values()]
         if others or not frames:
             frames.append(self._through_arrow(others))
-        whole = frames[0]
-        for each in frames[1:]:
-            whole = whole.unionByName(each)
-        return lazy(whole)
+        return lazy(reduce(DataFrame.unionByName, frames))
 
     def _through_arrow(self, parts: list[Part]) -> DataFrame:
         first = enumerate(parts, _ARROW_POSITIONS)

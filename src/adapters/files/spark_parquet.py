@@ -6,6 +6,8 @@ It is several times as fast as a Python worker, and reads the row groups of one 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,6 +17,7 @@ from pyspark.sql import types as spark_types
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.epoch.batch import BATCH_COLUMNS, ORIGIN
+from ...domain.source.record_spec import RecordSpec
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, ROW_KIND
 from ..records.typed_rows import DAYS
@@ -22,12 +25,8 @@ from ..spark.schema import named, spark_type
 from .parquet import is_int96
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-    from pathlib import Path
-
     from pyspark.sql import Column, DataFrame, SparkSession
 
-    from ...domain.source.record_spec import RecordSpec
 
 # Hadoop reads these characters as glob patterns, and a colon as the end of a scheme.
 NO_PLAIN_PATH = re.compile(r"[\\*?\[\]{}:]")

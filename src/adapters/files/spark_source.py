@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,8 @@ from attrs import define, field, frozen
 from pyspark.sql import DataFrame
 
 from ...domain.epoch.batch import ERROR, RAW
+from ...domain.epoch.epoch import OffsetRange
+from ...domain.source.record_spec import RecordSpec
 from ..records.decoder import batch_schema, take_counts
 from ..records.shapes.decoder import ShapeDecoder
 from ..spark.arrow_map import map_in_arrow
@@ -23,12 +26,8 @@ from .spark_parquet import plain_columns, plain_rows
 from .splits import Split, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from pyspark.sql import SparkSession
 
-    from ...domain.epoch.epoch import OffsetRange
-    from ...domain.source.record_spec import RecordSpec
 
 _MOST_PLAIN = 16
 """So many files may have a plan of their own."""

@@ -6,6 +6,7 @@ Every engine reads through this module, so all of them see the same rows in the 
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -15,24 +16,21 @@ from attrs import frozen
 
 from ...domain.errors import BadInput, SourceChanged
 from ...domain.source.conversion import Undecodable
+from ...domain.source.csv_format import CsvFormat
+from ...domain.source.record_spec import RecordSpec
 from ..records.decoder import ROWS_A_BATCH, Record, RecordDecoder
+from ..records.parsing import Parse
 from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK, Chunk
-from ..records.shapes.decoder import BYTES_A_CHUNK, Portion, gather_records
+from ..records.shapes.decoder import BYTES_A_CHUNK, Portion, ShapeDecoder, gather_records
+from ..records.shapes.decoders import ShapeDecoders
+from ..records.typed_rows import TypedRows
 from . import csv as csv_text
 from . import json_array, parquet
 from .compressed import explain_damage, is_compressed, open_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     import pyarrow as pa
 
-    from ...domain.source.csv_format import CsvFormat
-    from ...domain.source.record_spec import RecordSpec
-    from ..records.parsing import Parse
-    from ..records.shapes.decoder import ShapeDecoder
-    from ..records.shapes.decoders import ShapeDecoders
-    from ..records.typed_rows import TypedRows
 
 BYTES_A_SPLIT = 32 * 2**20
 _FILE_POSITIONS = 2**40

@@ -7,23 +7,21 @@ file-system view that a read is planned with.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from ...domain.ports import Expiry, Version
+from ..shared.leases import LeaseFiles
 from ..spark.hadoop_files import delete_files
-from .file_groups import file_groups
+from .file_groups import DataFile, file_groups
+from .path import Folder
+from .timeline import Timeline
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-    from datetime import datetime
-
-    from ..shared.leases import LeaseFiles
     from .archive import Archiver
-    from .file_groups import DataFile
-    from .path import Folder
-    from .timeline import Timeline
 
 
 @frozen(eq=False)

@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from datetime import UTC, date, datetime, timedelta
+from datetime import date, datetime
 from decimal import Decimal
 from typing import Any
 from urllib.parse import unquote
 
+from ...domain.duration import moment_of
 from ...domain.table.schema import INTEGERS, DataType, Schema
 from ..spark.schema import quoted
 
 # An underscore begins the two hexadecimal digits of a byte, so no value is written like these.
 _NULL, _EMPTY = "null_", "empty_"
 _SEPARATOR = "~"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PLAIN = INTEGERS | {"boolean", "date", "timestamp"}
 
 
@@ -76,6 +76,6 @@ _READERS: dict[str, Callable[[str], Any]] = {
     "date": date.fromisoformat,
     "decimal": Decimal,
     "string": str,
-    "timestamp": lambda text: _EPOCH + timedelta(microseconds=int(text)),
+    "timestamp": lambda text: moment_of(int(text)),
     "timestamp_ntz": datetime.fromisoformat,
 }

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ...domain.errors import StoreUnavailable
 from ..spark.jvm import java_class
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from .path import Folder
+from .path import Folder
 
 
 class Busy(StoreUnavailable):

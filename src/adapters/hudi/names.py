@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from ...domain.errors import ConfigError
-
-if TYPE_CHECKING:
-    from ...domain.table.spec import TableSpec
+from ...domain.table.spec import TableSpec
 
 KEY = "_headwater_key"
 SEQUENCE = "_headwater_sequence"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from attrs import define
 
 from ...domain.table.change import Between, Matching
@@ -22,7 +23,6 @@ from .rows import from_stored, in_folders
 from .timeline import Timeline
 
 if TYPE_CHECKING:
-    import narwhals as nw
     from pyspark.sql import DataFrame
 
 # There is no metadata table (`commit.py`): folders are listed, and Hudi has no statistics to skip files by.

@@ -6,19 +6,18 @@ The spec is in a file next to Hudi's own. Hudi creates a table only with its fir
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import TYPE_CHECKING
 
 from attrs import evolve, field, frozen
 
 from ...domain.errors import SchemaConflict
+from ...domain.ports import Version
 from ...domain.table.schema import Schema
 from ...domain.table.spec import REBUILD, Layout, TableSpec
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
-
-    from ...domain.ports import Version
     from .path import Folder
 
 _FILE = ".headwater.json"

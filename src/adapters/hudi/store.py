@@ -9,6 +9,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Mark
@@ -44,7 +45,6 @@ from .timeline import FOLDED, MARK, Timeline
 from .write import prepare_change, prepare_overwrite, prepare_restore, replace_all, sequence_value
 
 if TYPE_CHECKING:
-    import narwhals as nw
     from pyspark.sql import DataFrame, SparkSession
 
 

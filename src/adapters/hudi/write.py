@@ -12,7 +12,6 @@ from pyspark.sql import functions as F
 
 from ...domain.errors import NotSupported
 from ...domain.table.change import POSITION, Change, Matching
-from ...domain.table.merge import Replace
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import Schema
 from ...domain.table.spec import RETYPING, TableSpec
@@ -41,10 +40,10 @@ def prepare_change(change: Change, now: TableVersion, sequence: int) -> CommitIn
     if now.folded:
         return append_change(change, now, sequence)
     merged = None if change.merge is None else lazy(_merge(change.merge, now))
-    return prepare_merged(evolve(change, merge=merged), now, sequence)
+    return prepare_merged(evolve(change, merge=merged), now)
 
 
-def prepare_merged(change: Change, now: TableVersion, _sequence: int) -> CommitInput:
+def prepare_merged(change: Change, now: TableVersion) -> CommitInput:
     """As `prepare_change`, with rows to merge that are merged with each other and with the stored rows already."""
     spec, given = now.spec, (change.append, change.merge)
     parts = [to_stored(each.to_native(), spec) for each in given if each is not None]
@@ -110,7 +109,7 @@ def replace_all(rows: DataFrame, now: TableVersion) -> DataFrame:
 def _merge(incoming: nw.LazyFrame[Any], now: TableVersion) -> DataFrame:
     """Incoming rows folded with each other and with the stored rows of their keys: one row per key."""
     spec: TableSpec = now.spec
-    if now.version is None or (not spec.groups and all(rule == Replace() for rule in spec.column_rules.values())):
+    if now.version is None or spec.newest_counts:
         alone: DataFrame = one_row_per_key(incoming, spec).to_native()
         return alone
     rows: DataFrame = incoming.to_native()

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING
+from datetime import datetime
+from functools import reduce
 
 from attrs import define, evolve, field, frozen
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.epoch.batch import BATCH_COLUMNS
+from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import BadInput, ConfigError, SourceUnavailable
 from ...domain.ports import BulkRows, BulkSource
 from ...domain.source.bulk import CHUNK, SEARCH_TS, BulkSpec, reach_of
 from ...domain.table.change import POSITION
-from ...domain.table.schema import INTEGERS
-from ..shared.chunks import CHUNK_POSITIONS, Chunks, Progress
+from ...domain.table.schema import INTEGERS, Schema
+from ..shared.chunks import CHUNK_POSITIONS, Chunk, Chunks, Frontier, Piece, Progress
 from ..spark.schema import lazy, named, spark_type
 from ..spark.table_rows import TableRows
+from .database import Database
 from .keys import KeyColumn
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from pyspark.sql import DataFrame
-
-    from ...domain.epoch.epoch import OffsetRange, Offsets
-    from ...domain.table.schema import Schema
-    from ..shared.chunks import Chunk, Frontier, Piece
-    from .database import Database
 
 _END = "end"
 """The frontier after the last chunk, which has no upper bound."""
@@ -114,9 +108,7 @@ class JdbcBulk(BulkSource):
         """
         chunks = Progress.of(offsets.until).reads
         frames = [self._with_metadata(at, chunk) for at, chunk in enumerate(chunks)]
-        whole = frames[0]
-        for each in frames[1:]:
-            whole = whole.unionByName(each)
+        whole = reduce(DataFrame.unionByName, frames)
         return BulkRows(lazy(whole), {chunk.number: self._range(chunk.piece) for chunk in chunks})
 
     def readable(self, offsets: OffsetRange) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from attrs import define, field, frozen
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
+from ...domain.duration import EPOCH
 from ...domain.errors import ConfigError, HeadwaterError, NotInstalled, SourceUnavailable
 from ...domain.table.schema import INTEGERS, DataType
 from ..spark.errors import Fault
@@ -50,7 +51,6 @@ _WHOLE = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?")
 _UNREAD = "unread_{}"
 """The alias of a column with the texts of values that Spark cannot read."""
-_1970 = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @frozen
@@ -239,7 +239,7 @@ class Database:
             if at is None:
                 raise ConfigError(f"{asked!r} gives no time: write a `clock_query` of one row and one column")
             nanos, seconds = int(at.getNanos()), int(at.getTime()) // 1000
-        return _1970 + timedelta(seconds=seconds, microseconds=-(-nanos // 1000))
+        return EPOCH + timedelta(seconds=seconds, microseconds=-(-nanos // 1000))
 
     @contextmanager
     def translate_errors(self, doing: str) -> Iterator[None]:

@@ -5,11 +5,8 @@ One such value would make its whole chunk unreadable. So the query returns it as
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ...domain.table.schema import DataType
-    from .columns import DatabaseColumn
+from ...domain.table.schema import DataType
+from .columns import DatabaseColumn
 
 _TEXTS = {
     **dict.fromkeys(("date", "numeric", "time", "timestamp", "timetz"), "CAST({name} AS text)"),

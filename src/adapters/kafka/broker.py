@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
@@ -12,17 +13,11 @@ from confluent_kafka.admin import AdminClient
 
 from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from .clients import create_client
-from .plan import OffsetBounds, Partition
+from .plan import OffsetBounds, Partition, Slice
 from .reading import Reading
-from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, find
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    from .plan import Slice
-    from .runs import Run
-    from .settings import KafkaSettings
-    from .topics import Topic
+from .runs import Run
+from .settings import KafkaSettings
+from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, Topic, find
 
 _STANDSTILL_SECONDS = 30.0
 _GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from confluent_kafka import KafkaException
 
 from ...domain.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from .settings import KafkaSettings, SinkSettings
+from .settings import KafkaSettings, SinkSettings
 
 _T = TypeVar("_T")
 

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-from ...domain.source.record_spec import PROTOBUF
+from ...domain.source.record_spec import PROTOBUF, RecordSpec
 from ..records.dead_letters import records
-from ..records.decoder import Record
+from ..records.decoder import Record, RecordDecoder
 from ..records.shapes.decoder import ShapeDecoder
 from .message_parser import message_decoder
-from .plan import origin
+from .plan import Partition, Slice, origin
+from .registry import Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     import pyarrow as pa
 
-    from ...domain.source.record_spec import RecordSpec
-    from ..records.decoder import RecordDecoder
     from ..spark.skipped_counts import PassedOver
-    from .plan import Partition, Slice
-    from .registry import Registry
 
 
 def registry_decoder(spec: RecordSpec, registry: Registry) -> RecordDecoder:

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from attrs import frozen
 
-from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.errors import ConfigError, SourceChanged
 from ...domain.ports import other_kind
-
-if TYPE_CHECKING:
-    from ...domain.epoch.epoch import Offsets
 
 Partition: TypeAlias = tuple[str, int]
 """A topic and the number of one of its partitions."""

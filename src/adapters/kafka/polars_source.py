@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from attrs import define, field
 
-from ..records.decoder import take_counts
+from ...domain.epoch.epoch import OffsetRange
+from ..records.decoder import RecordDecoder, take_counts
 from ..records.polars_rows import polars_dead_letters, polars_rows
 from ..records.shapes.decoders import ShapeDecoders
 from . import plan as planning
 from .decoder import registry_decoder
-from .runs import chunks
+from .runs import Run, chunks
 from .source import KafkaSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import narwhals as nw
     import pyarrow as pa
-
-    from ...domain.epoch.epoch import OffsetRange
-    from ..records.decoder import RecordDecoder
-    from .runs import Run
 
 
 @define(eq=False)

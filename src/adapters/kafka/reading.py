@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import gc
 from bisect import bisect_left
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from itertools import groupby
 from operator import itemgetter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from .plan import Partition, Slice
 from .runs import Run
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from .plan import Partition, Slice
 
 _POLL_SECONDS = 0.1
 _AT_ONCE = 2_000

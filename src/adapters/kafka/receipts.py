@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import asdict, define, field
 from confluent_kafka import KafkaError, KafkaException
@@ -15,11 +15,8 @@ from .broker import TopicReader
 from .clients import create_client
 from .errors import translate_errors
 from .plan import OffsetBounds, Partition, Slice
-from .settings import KafkaSettings
+from .settings import KafkaSettings, SinkSettings
 from .topics import ANSWER_SECONDS, Topic, describe, find
-
-if TYPE_CHECKING:
-    from .settings import SinkSettings
 
 _WINDOW = 100
 

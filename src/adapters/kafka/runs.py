@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Sequence
 
 import polars as pl
 from attrs import field, frozen
@@ -10,12 +10,7 @@ from attrs import field, frozen
 from ..records.decoder import Record
 from ..records.shapes.chunk import Chunk
 from ..records.shapes.decoder import gather
-from .plan import RECORD_POSITIONS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from .plan import Slice
+from .plan import RECORD_POSITIONS, Slice
 
 
 @frozen(eq=False)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from attrs import field, frozen
 from attrs.validators import ge, min_len, optional
 
 from ...domain.errors import ConfigError
 from ...domain.source.epoch_size import EpochSize
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _SILENT = logging.getLogger(f"{__name__}.client")
 _SILENT.disabled = True

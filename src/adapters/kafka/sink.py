@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
+import narwhals as nw
 from attrs import define, field
 from confluent_kafka import KafkaException, Producer
 
@@ -20,9 +21,6 @@ from .clients import create_client
 from .errors import translate_errors
 from .receipts import Receipts
 from .settings import SinkSettings
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 _CLAIM_SECONDS = 30.0
 _COMMIT_SECONDS = 60.0

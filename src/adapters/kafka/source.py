@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from itertools import chain
-from typing import TYPE_CHECKING
 
 from attrs import define, field
 
+from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.errors import ConfigError
-from ...domain.ports import StreamSource
-from ...domain.source.record_spec import TEXT
-from ..records.dead_letters import JsonDeadLetters
+from ...domain.ports import Now, StreamSource
+from ...domain.source.record_spec import TEXT, RecordSpec
+from ...domain.table.schema import Schema
+from ..records.dead_letters import JsonDeadLetters, ReadAgain
 from . import plan as planning
 from .broker import TopicReader
 from .decoder import RegistryDeadLetters, registry_decoder
 from .registry import Registry
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
-
-    from ...domain.epoch.epoch import OffsetRange, Offsets
-    from ...domain.ports import Now
-    from ...domain.source.record_spec import RecordSpec
-    from ...domain.table.schema import Schema
-    from ..records.dead_letters import ReadAgain
-    from .runs import Run
-    from .settings import KafkaSettings
+from .runs import Run
+from .settings import KafkaSettings
 
 _FEW = 1000
 """The least number of records whose size is measured."""

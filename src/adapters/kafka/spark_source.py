@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 from attrs import define, field
 from pyspark.errors import AnalysisException
 
+from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import NotInstalled
 from ..records.decoder import batch_schema
 from ..spark.arrow_map import map_in_arrow
@@ -18,16 +20,13 @@ from ..spark.session import KAFKA_PACKAGE
 from ..spark.skipped_counts import PassedOver
 from . import plan as planning
 from .decoder import TopicDecoder
+from .plan import Slice
 from .settings import java_options
 from .source import KafkaSource
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
     from pyspark.sql import DataFrame, SparkSession
 
-    from ...domain.epoch.epoch import OffsetRange
-    from .plan import Slice
 
 _CONSUMER_LOGGER = "org.apache.spark.sql.kafka010.consumer.KafkaDataConsumer"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -9,8 +10,6 @@ from attrs import frozen
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
-
     from confluent_kafka.admin import AdminClient
 
 ANSWER_SECONDS = 5.0

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import duckdb
+import narwhals as nw
 import polars as pl
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
-from ...domain.errors import BadInput, ConfigError
+from ...domain.errors import BadInput, ConfigError, SumOverflow
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import quote
+from ...domain.sql.statement import Statement
 from ...domain.table.sums import overflow, read_overflow
 from ..polars.schema import collect, ddl_types, lazy, polars_schema, without_zone
 from .scan import scan_files, state
 from .sql.compile import CompiledQuery, compile_query
 from .sql.macros import MACROS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
-    import narwhals as nw
-
-    from ...domain.errors import SumOverflow
-    from ...domain.sql.statement import Statement
 
 _DAY = 86_400_000_000  # microseconds
 _KNOWN_QUERIES = 256

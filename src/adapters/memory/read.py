@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import polars as pl
 
 from ...domain.table.apply import select_matching
@@ -12,9 +13,6 @@ from ...domain.table.change import Matching
 from ...domain.table.schema import Schema
 from ..polars.schema import collect, lazy, polars_schema, stack
 from .content import Content
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 _PLACE = "_place"
 

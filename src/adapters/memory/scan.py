@@ -6,17 +6,15 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import polars as pl
 
 from ...domain.errors import ConfigError, NotSupported
 from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
 from ..shared.table_folders import LOGS, check_no_table
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 # Spark has no unsigned integers.
 _AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(

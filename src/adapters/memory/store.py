@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 from attrs import define, evolve, field, frozen
 
 from ...domain.epoch.epoch import Mark
@@ -21,9 +22,6 @@ from ..polars.schema import lazy, stack
 from .content import Content
 from .read import read
 from .write import apply_change, compute_change
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 
 @frozen(eq=False)

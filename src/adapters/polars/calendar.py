@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from ...domain.errors import EngineLimit
 from .file_errors import explain_read_errors
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 _MARKS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """What Spark writes into a file of its former calendar, which it reads back as it was."""

@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-from datetime import UTC, datetime, timedelta
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from datetime import timedelta
 from hashlib import md5
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import narwhals as nw
 import polars as pl
 
+from ...domain.duration import nearest_moment
 from ...domain.ports import FrameEngine
+from ...domain.table.schema import Schema
 from . import sums as exact
 from .order import PolarsOrder
 from .schema import collect, in_micros, lazy, polars_schema
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
-    from ...domain.table.schema import Schema
-
 _PART = 50_000
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _KNOWN = (0, 4_070_908_800_000_000)  # 1970 to 2098
 """Microseconds since 1970 between which Polars has each zone's offsets as Python has them."""
-_NEAREST = (-62_135_424_000_000_000, 253_402_041_600_000_000)
-"""0001-01-03 and 9999-12-29: no offset changes beyond them, and all times between fit a `datetime` in every zone."""
 
 
 class PolarsEngine(PolarsOrder, FrameEngine):
@@ -104,7 +98,7 @@ def _digests(texts: pl.Series) -> pl.Series:
 def _instants(walls: pl.Series, zone: str) -> pl.Series:
     """The earlier instant of each wall-clock time; in a gap, by the offset before it."""
     tz, found = ZoneInfo(zone), walls.drop_nulls().unique()
-    offsets = [_micros(_moment(wall).replace(tzinfo=tz).utcoffset()) for wall in found]
+    offsets = [_micros(nearest_moment(wall).replace(tzinfo=tz).utcoffset()) for wall in found]
     return walls - walls.replace_strict(found, pl.Series(offsets, dtype=pl.Int64), default=None, return_dtype=pl.Int64)
 
 
@@ -120,13 +114,8 @@ def _beyond(micros: pl.Series, zone: str) -> pl.Series:
     """The offsets of instants for which Polars and Python may differ; null for all others."""
     tz = ZoneInfo(zone)
     found = micros.filter(~micros.is_between(*_KNOWN)).unique()
-    offsets = [_micros(_moment(each).astimezone(tz).utcoffset()) for each in found]
+    offsets = [_micros(nearest_moment(each).astimezone(tz).utcoffset()) for each in found]
     return micros.replace_strict(found, pl.Series(offsets, dtype=pl.Int64), default=None, return_dtype=pl.Int64)
-
-
-def _moment(micros: int) -> datetime:
-    low, high = _NEAREST
-    return _EPOCH + timedelta(microseconds=min(max(micros, low), high))
 
 
 def _micros(duration: timedelta | None) -> int:

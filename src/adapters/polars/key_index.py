@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import TYPE_CHECKING
 
 import polars as pl
 from attrs import define
 
 from .key_chains import KeyChains
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 _GROUP, _AT = "_group_number", "_at"
 

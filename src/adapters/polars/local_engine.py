@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import narwhals as nw
 
 from ..memory_limit import hold_rows
 from .engine import PolarsEngine
 from .file_errors import explain_read_errors
 from .schema import collect, lazy
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 
 class LocalEngine(PolarsEngine):

@@ -9,12 +9,12 @@ from attrs import evolve
 
 from ...domain.table.apply import select_matching
 from ...domain.table.change import Between, Matching
+from ...domain.table.schema import Schema
 from .schema import collect, lazy
 
 if TYPE_CHECKING:
     import polars as pl
 
-    from ...domain.table.schema import Schema
 
 _FEW = 64
 """Up to this number of different values, files are pruned by each value; else by the range that they span."""

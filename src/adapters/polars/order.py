@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import polars as pl
 
-from ...domain.ports import FrameOrder, Order
+from ...domain.ports import FrameOrder, Order, RankMethod
 from .schema import map_rows
-
-if TYPE_CHECKING:
-    from ...domain.ports import RankMethod
 
 
 class PolarsOrder(FrameOrder):

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 from attrs import define
 
+from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import EngineLimit
 from ..records.dead_letters import JsonDeadLetters
 from ..records.polars_rows import polars_dead_letters, polars_rows
 from ..records.program_frames import is_of_spark
 from ..records.program_source import ProgramSource
-
-if TYPE_CHECKING:
-    import narwhals as nw
-
-    from ...domain.epoch.epoch import OffsetRange
 
 
 @define(eq=False)

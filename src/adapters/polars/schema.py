@@ -5,17 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import polars as pl
+from narwhals.dtypes import DType
 
 from ...domain.errors import BadInput, ConfigError
 from ...domain.sql.types import OTHER
 from ...domain.table.schema import DataType, Schema
-
-if TYPE_CHECKING:
-    from narwhals.dtypes import DType
 
 
 @lru_cache

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ...domain.table.schema import KEY, VALUE
+from ...domain.table.schema import KEY, VALUE, DataType
 from .decoder import arrow_type
-
-if TYPE_CHECKING:
-    from ...domain.table.schema import DataType
 
 Faults: TypeAlias = Mapping[int, tuple[str, str]]
 """What is wrong with some values, by their number: the place inside the value, and the reason, for a message."""

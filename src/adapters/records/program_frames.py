@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from narwhals.exceptions import DuplicateError
 
 from ...domain.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def is_of_spark(rows: Any) -> bool:

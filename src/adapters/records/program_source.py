@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import narwhals as nw
@@ -13,20 +14,14 @@ import pyarrow as pa
 from attrs import define, evolve, field, frozen
 from narwhals.exceptions import DuplicateError
 
-from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.errors import BadInput, ConfigError, NotSupported, SourceChanged
-from ...domain.ports import StreamSource, other_kind
+from ...domain.ports import Now, StreamSource, other_kind
+from ...domain.source.record_spec import RecordSpec
+from ...domain.table.schema import Schema
 from .decoder import ROWS_A_BATCH
 from .program_frames import is_lazy, published_with_error, streaming_query
 from .typed_rows import check_columns, decode_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-
-    from ...domain.epoch.epoch import Offsets
-    from ...domain.ports import Now
-    from ...domain.source.record_spec import RecordSpec
-    from ...domain.table.schema import Schema
 
 _log = logging.getLogger(__name__)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -15,17 +16,13 @@ from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.epoch.batch import BATCH_COLUMNS, BYTES, ERROR, ORIGIN, RAW
 from ...domain.errors import BadInput
 from ...domain.source.conversion import shown
+from ...domain.source.record_spec import RecordSpec
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KNOWN, ROW_KIND, row_kind
+from ...domain.table.schema import Column, DataType
 from .decoder import arrow_schema, arrow_type
 from .nested_arrays import Faults, convert_nested, is_list, with_plain_times, with_texts
 from .object_texts import object_texts
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from ...domain.source.record_spec import RecordSpec
-    from ...domain.table.schema import Column, DataType
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32())
@@ -291,7 +288,7 @@ def _in_range(
         if outside is not None:
             text = values.cast(pa.string())
             found = pa.array(_out_of_range(each.name, spec, text, outside), pa.string())
-            errors = found if errors is None else pc.coalesce(errors, found)
+            errors = _either(errors, found)
             inside = inside.set_column(at, each.name, pc.if_else(outside, pa.scalar(None, each.type), values))
             texts = texts.set_column(at, each.name, text)
     return inside, texts, errors

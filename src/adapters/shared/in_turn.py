@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import wraps
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, Protocol, TypeVar
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from threading import RLock
+from threading import RLock
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
 
 
 class Locked(Protocol):

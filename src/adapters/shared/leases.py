@@ -8,19 +8,16 @@ reads the leases; a reader writes its lease first and then reads the record. So 
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar
 from uuid import uuid4
 
 from attrs import define, field
 
 from ...domain.errors import BadInput, StoreUnavailable, VersionExpired
+from ...domain.ports import SmallFiles
 from ...domain.table.lease import Lease
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-    from datetime import datetime
-
-    from ...domain.ports import SmallFiles
 
 _FOLDER = ".headwater"
 _TRIES = 5

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from ...domain.epoch.watermark import instant
 from ...domain.table.change import Matching
 from ...domain.table.schema import DataType
 
@@ -22,8 +23,3 @@ def parted(matching: Matching, key: Collection[str]) -> tuple[Matching, Matching
 def literal(value: Any, data_type: DataType) -> Any:
     """A literal in the form in which values of its type are compared; timestamps without a zone are UTC."""
     return instant(value) if data_type.name == "timestamp" and isinstance(value, datetime) else value
-
-
-def instant(moment: datetime) -> datetime:
-    """A time in UTC; one without a zone is taken as UTC."""
-    return moment.astimezone(UTC) if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from attrs import frozen
 from pyspark import TaskContext
 
@@ -16,7 +17,6 @@ from .arrow_map import map_in_arrow
 from .schema import lazy
 
 if TYPE_CHECKING:
-    import narwhals as nw
     import pyarrow as pa
 
 _RUN_POSITIONS = 2**48  # more bytes than a task can read

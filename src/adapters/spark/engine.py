@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from functools import reduce
 from itertools import islice
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from ...domain.ports import FrameEngine
+from ...domain.table.schema import Schema
 from .errors import explain_read_errors
 from .executors import follow_cores
 from .jvm import each_of
@@ -26,12 +28,8 @@ from .schema import bring_into, empty_frame, frame_of_plan, frame_of_run, lazy, 
 from .sums import counted_or_total
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-
     from pyspark.sql import Column, SparkSession
 
-    from ...domain.table.schema import Schema
 
 _UTC = "UTC"
 _NESTED = (spark_types.ArrayType, spark_types.StructType)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -14,9 +15,6 @@ from ...domain.table.natural_order import with_natural
 from ...domain.table.spec import TableSpec
 from .schema import lazy, named, quoted
 from .sums import total
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 _PLAIN: Mapping[type[ColumnRule], str] = {Min: "min", Max: "max"}
 

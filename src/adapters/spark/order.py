@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
-from ...domain.ports import FrameOrder
+from ...domain.ports import FrameOrder, Order, RankMethod
 from .schema import lazy, named
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import narwhals as nw
     from pyspark.sql import Column
-
-    from ...domain.ports import Order, RankMethod
 
 
 class SparkOrder(FrameOrder):

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from .master import is_local, master_of
 from .start_settings import MASTER, given_before_launch
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 _DEFAULT_FILES = "fs.defaultFS"
 _ELSEWHERE = frozenset({"HADOOP_CONF_DIR", "YARN_CONF_DIR", "PYSPARK_GATEWAY_PORT"})

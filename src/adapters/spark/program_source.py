@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import Any
 
+import narwhals as nw
 import pyarrow as pa
 from attrs import define
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from ...domain.epoch.batch import BYTES, ERROR, ORIGIN, RAW
+from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import BadInput
+from ...domain.table import schema
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
 from ..records.dead_letters import JsonDeadLetters
@@ -21,14 +25,6 @@ from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
 from .faulty_values import texts_not_utf8, times_out_of_range
 from .schema import bring_rows, lazy, named, spark_type, with_entries
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    import narwhals as nw
-
-    from ...domain.epoch.epoch import OffsetRange
-    from ...domain.table import schema
 
 _AS_THE_DECODER_READS = {
     "timeZone": "UTC",

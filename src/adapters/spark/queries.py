@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+import narwhals as nw
 from attrs import frozen
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException
@@ -26,7 +27,6 @@ from .schema import bring_into, lazy, quoted
 from .times import in_range
 
 if TYPE_CHECKING:
-    import narwhals as nw
     from pyspark.sql import DataFrame, SparkSession
 
 _FORMATS = ("parquet", "csv", "json", *LOGS)

@@ -23,6 +23,7 @@ from .java import java_home
 from .jvm import remember_names
 from .master import LOOPBACK, check_answers, is_local
 from .own_session import running_session
+from .settings import FIXED
 from .start_settings import BIND_ADDRESS, EXTENSIONS, MASTER, PACKAGES, Wanted, given_before_launch
 from .workers import choose_python, send_package
 
@@ -33,6 +34,14 @@ KAFKA_PACKAGE = "org.apache.spark:spark-sql-kafka-0-10_2.12:3.5.7"
 """Spark's Kafka source and sink; the newest of the 3.5 line."""
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
+_NEEDED = (
+    "spark.sql.session.timeZone",
+    "spark.sql.parquet.datetimeRebaseModeInWrite",
+    "spark.sql.parquet.datetimeRebaseModeInRead",
+    "spark.sql.parquet.outputTimestampType",
+    "spark.sql.datetime.java8API.enabled",
+)
+"""Those of the fixed settings that a program's session gets too, if it is started here."""
 _log = logging.getLogger(__name__)
 
 
@@ -68,7 +77,14 @@ def open_session(
         remember_names(running)
         send_package(running.sparkContext)
         return _check_extensions(running, extensions)
-    wanted = Wanted(settings, {**_defaults(), **(defaults or {})}, _needs(), packages, extensions, app_name)
+    wanted = Wanted(
+        settings,
+        {**_defaults(), **(defaults or {})},
+        {name: FIXED[name] for name in _NEEDED},
+        packages,
+        extensions,
+        app_name,
+    )
     session = _start(wanted)
     remember_names(session)
     return session
@@ -129,17 +145,6 @@ def _defaults() -> dict[str, str]:
         "spark.sql.codegen.cache.maxEntries": "2000",
         # Plans of finished queries are kept as text, some of many MiB; the thousand of the default would fill the heap.
         "spark.sql.ui.retainedExecutions": "50",
-    }
-
-
-def _needs() -> dict[str, str]:
-    return {
-        # Event times mean the same on every machine.
-        "spark.sql.session.timeZone": "UTC",
-        # Times before the Gregorian calendar, and before 1900, are stored unchanged, and in the type that others read.
-        "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
-        "spark.sql.parquet.datetimeRebaseModeInRead": "CORRECTED",
-        "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
     }
 
 

@@ -6,16 +6,13 @@ import argparse
 import os
 import re
 import shlex
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
 from .master import LOOPBACK, address_towards, is_local
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 MASTER = "spark.master"
 PACKAGES, EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import narwhals as nw
 
@@ -10,16 +11,12 @@ from ...adapters.plot.curves import Curves
 from ...domain.errors import ConfigError
 from ...domain.table.collect import collect_small
 from ...domain.table.schema import NUMBERS
+from ...domain.table.view_spec import ViewSpec
 from ..read.find_view import UnknownName
+from ..read.moments import Moment, Time
 from ..run.progress import moment
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...domain.table.view_spec import ViewSpec
-    from ..read.moments import Moment, Time
-    from .headwater import Headwater
-    from .pipeline import Answer
+from .headwater import Headwater
+from .pipeline import Answer
 
 
 def read_curves(

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ...domain.errors import ConfigError
+from ..read.moments import Duration
+from .draft import Draft
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from os import PathLike
-    from typing import Literal, Unpack
-
-    from ..read.moments import Duration
-    from .draft import Draft
     from .options import (
         BulkOptions,
         Measures,

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 from attrs import frozen
 
 from ...domain.errors import ConfigError
+from ..config import Deployment
 from ..config.load import load_tables
 from ..document.plain import plain
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..config import Deployment
 
 
 @frozen(eq=False)

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from functools import partial
+from os import PathLike
 from threading import RLock
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self, Unpack
 
+from ...domain.epoch.epoch import Offsets, Publication
 from ...domain.errors import ConfigError, LeaseNotFound
+from ...domain.ledger.upkeep import Pin, Upkeep
 from ...domain.ports import Now
+from ...domain.service.base import Service
 from ...domain.service.history_load import HistorySource
 from ..config import Deployment, load, load_tables, load_text
 from ..document.plain import check_type
 from ..read.find_view import find_readers, find_service
 from ..read.latency import Latencies
-from ..read.moments import read_duration
+from ..read.moments import Duration, Moment, read_duration
+from ..read.status import PipelineStatus
 from ..registry.backends import chosen_backend
 from ..run.alerts import send_alerts
 from ..run.beside import work_beside
@@ -24,7 +31,10 @@ from ..run.keep_up import compact_or_log
 from ..run.move import move
 from ..run.progress import log_progress
 from ..run.rebuild import Rebuild, Rebuilt
+from ..run.replay import ReplayResult
+from ..run.report import EpochReport
 from ..run.rounds import run_all
+from ..run.runner import Runner
 from ..run.telemetry import Telemetry
 from ..services.kind import describe
 from ..wiring.blueprints import blueprints
@@ -39,20 +49,6 @@ from .reader import ViewReader
 from .status import StatusTable
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from datetime import date
-    from os import PathLike
-    from types import TracebackType
-    from typing import Self, Unpack
-
-    from ...domain.epoch.epoch import Offsets, Publication
-    from ...domain.ledger.upkeep import Pin, Upkeep
-    from ...domain.service.base import Service
-    from ..read.moments import Duration, Moment
-    from ..read.status import PipelineStatus
-    from ..run.replay import ReplayResult
-    from ..run.report import EpochReport
-    from ..run.runner import Runner
     from .options import AlertOptions, BackendOptions, RunOptions, TelemetryOptions
 
 

@@ -2,24 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from datetime import date, datetime, timedelta
 from functools import partial
 from os import getpid
 from socket import gethostname
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 from attrs import define, evolve, frozen
 
 from ...domain.duration import show_duration
+from ...domain.epoch.epoch import Publication
 from ...domain.errors import ConfigError, RetentionTooShort, VersionNotFound
 from ...domain.ledger.label import Label
-from ...domain.ledger.ledger import BaseSnapshot, Snapshot
-from ...domain.ledger.upkeep import Upkeep
-from ...domain.service.base import ReadAt
+from ...domain.ledger.ledger import BaseSnapshot, Ledger, Snapshot
+from ...domain.ledger.upkeep import Pin, Upkeep
+from ...domain.ports import BaseReading, Clock, FrameEngine
+from ...domain.service.base import ReadAt, Service
 from ...domain.source.bulk import BULK
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import Schema
+from ...domain.table.view_spec import ViewSpec
 from ..read.difference import diff_spec, difference
-from ..read.moments import read_day, read_duration, read_moment, read_time
+from ..read.latency import Latency
+from ..read.moments import Duration, Moment, Time, read_day, read_duration, read_moment, read_time
 from ..read.status import PipelineStatus
 from ..read.waiting import wait_for
 from ..run.loading import is_loading
@@ -27,21 +34,6 @@ from ..run.replay import ReplayResult, replay
 from ..run.runner import Runner
 from ..sources.stream import NO_STREAMS
 from .pipeline_status import status_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from datetime import date, datetime, timedelta
-
-    import narwhals as nw
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.ledger.ledger import Ledger
-    from ...domain.ledger.upkeep import Pin
-    from ...domain.ports import BaseReading, Clock, FrameEngine
-    from ...domain.service.base import Service
-    from ...domain.table.view_spec import ViewSpec
-    from ..read.latency import Latency
-    from ..read.moments import Duration, Moment, Time
 
 
 @frozen(eq=False)
@@ -139,8 +131,7 @@ class Pipeline:
     @property
     def last_number(self) -> int:
         """The number of the last frame that it has published; -1 if there is none."""
-        latest = self.ledger.latest
-        return self.runner.source.last_number(latest.offsets if latest else None)
+        return self.runner.source.last_number(self.ledger.offsets)
 
     def _reads_itself(self) -> ConfigError:
         return ConfigError(f'pipeline {self.name!r} reads its source itself; give the source kind = "stream"')
@@ -321,8 +312,7 @@ class Pipeline:
         default_cut = self.runner.service.default_cut
         if default_cut is None:
             raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
-        latest = self.ledger.latest
-        default = default_cut(latest.watermark if latest else None, self.clock.now())
+        default = default_cut(self.ledger.watermark, self.clock.now())
         day = default if cut is None else read_day(cut)
         self.runner.do(partial(_roll, day))
         return day

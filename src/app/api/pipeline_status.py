@@ -2,23 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import narwhals as nw
 
+from ...domain.epoch.epoch import Publication
 from ...domain.errors import HeadwaterError
+from ...domain.ledger.ledger import Snapshot
 from ...domain.source import dead_letter
 from ...domain.table.collect import collect_small
+from ..read.latency import Latency
 from ..read.status import PipelineStatus
 from ..run.alerts import alarms_of
 from ..run.loading import is_loading
 from ..run.rebuild import describe_unfinished
-
-if TYPE_CHECKING:
-    from ...domain.epoch.epoch import Publication
-    from ...domain.ledger.ledger import Snapshot
-    from ..read.latency import Latency
-    from ..run.runner import Runner
+from ..run.runner import Runner
 
 
 def status_of(runner: Runner, latency: Latency) -> PipelineStatus:

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 from attrs import define, field
 
 from ...adapters.records.program_frames import hold, published_with_error
 from ...domain.errors import ConfigError
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from .pipeline import Pipeline
+from .pipeline import Pipeline
 
 
 @define(eq=False)

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any
 
+from ...domain.epoch.epoch import Publication
 from ...domain.errors import ConfigError
+from ...domain.ledger.ledger import Snapshot
+from ...domain.service.base import Service
+from ...domain.table.view_spec import ViewSpec
 from ..read.find_view import find_service, find_view
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.ledger.ledger import Snapshot
-    from ...domain.service.base import Service
-    from ...domain.table.view_spec import ViewSpec
-    from ..read.moments import Duration, Moment, Time
-    from ..wiring.container import Container
-    from .pipeline import Answer, Pipeline
+from ..read.moments import Duration, Moment, Time
+from ..wiring.container import Container
+from .pipeline import Answer, Pipeline
 
 
 class ViewReader:

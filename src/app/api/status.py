@@ -7,7 +7,7 @@ from typing import overload
 
 from attrs import frozen
 
-from ...domain.epoch.watermark import format_watermark
+from ...domain.epoch.watermark import format_time
 from ...domain.table.schema import Schema, column
 from ..read.status import PipelineStatus
 from ..run.progress import kept, moment, tables_at
@@ -65,5 +65,5 @@ def _row(found: PipelineStatus) -> list[str | int | None]:
     if (latest := found.publication) is None:
         return [found.pipeline, None, None, None, found.lag, None, None, *spans, None, *notes]
     place = (found.pipeline, latest.epoch.number)
-    times = (format_watermark(latest.published_at), moment(latest.watermark))
+    times = (format_time(latest.published_at), moment(latest.watermark))
     return [*place, *times, found.lag, found.dead_letters, found.repeats, *spans, tables_at(latest), *notes]

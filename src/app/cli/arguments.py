@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import date, timedelta
+from collections.abc import Callable, Iterator
+from datetime import date, datetime, timedelta
 from itertools import pairwise
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import click
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.label import Label
-from ..read.moments import read_duration, read_moment, read_time
+from ..read.moments import Moment, read_duration, read_moment, read_time
 from .console import VERBOSITY
 from .output import FORMATS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from datetime import datetime
-
-    from ..read.moments import Moment
 
 _T = TypeVar("_T")
 

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from types import TracebackType
+from typing import Self
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from types import TracebackType
-    from typing import Self
-
-    from ..run.report import EpochReport
+from ..run.report import EpochReport
 
 _WAITING = re.compile(r"(\d+) (?:file|record|row)s?\b")
 _BULK = ", bulk: "

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import click
 
@@ -12,9 +12,6 @@ from .arguments import PIPELINE, argument, command, count
 from .console import choose_bars, print_message
 from .durable import open_durable
 from .signals import graceful_stop
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def _topic_table(text: str) -> tuple[str, HistoryTable]:

@@ -5,20 +5,16 @@ from __future__ import annotations
 import json
 import logging
 import sys
-from contextlib import nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from attrs import define
 
 from ..run.progress import exact_moment, moment, progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-
-    from ..run.report import EpochReport
+from ..run.report import EpochReport
 
 PROGRESS, WARNING, ERROR = "cyan", "yellow", "bold red"
 """Styles of messages."""

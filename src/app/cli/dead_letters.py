@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
 
 import click
 
 from ...domain.source import dead_letter
+from ..api.pipeline import Answer
+from ..run.replay import ReplayResult
 from .arguments import FORMAT, PIPELINE, command
 from .console import choose_report, print_message
 from .durable import open_durable
 from .output import write_view
-
-if TYPE_CHECKING:
-    from ..api.pipeline import Answer
-    from ..run.replay import ReplayResult
 
 _REASONS = 20
 """At most this many reasons are printed; there may be one for each dead letter."""

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import click
 
 from ...domain.errors import ConfigError
 from ..api import Headwater
-from ..config import load
+from ..config import Deployment, load
 from ..registry.backends import Part, available, load_backend
 from ..run.progress import log_progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from ..config import Deployment
-    from ..run.report import EpochReport
+from ..run.report import EpochReport
 
 
 def open_durable(config: str, report: Callable[[EpochReport], None] = log_progress) -> Headwater:

@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
 
 from ...domain.duration import show_duration
-from ...domain.table.spec import Layout
+from ...domain.ledger.retention import Retention
+from ...domain.service.base import Service
+from ...domain.service.feed import Feed
+from ...domain.table.spec import Layout, TableSpec
+from ...domain.table.view_spec import ViewSpec
+from ..api import Headwater
+from ..config import KafkaOutput, PipelineSettings
 from ..read.keyed_views import feed_of
 from ..services.kind import kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from datetime import timedelta
-
-    from ...domain.ledger.retention import Retention
-    from ...domain.service.base import Service
-    from ...domain.service.feed import Feed
-    from ...domain.table.spec import TableSpec
-    from ...domain.table.view_spec import ViewSpec
-    from ..api import Headwater
-    from ..config import KafkaOutput, PipelineSettings
 
 _LAYOUTS = {
     Layout.LOG: "epochs are appended, folded when read",

@@ -13,9 +13,10 @@ import logging
 import os
 import sys
 import traceback
+from collections.abc import Sequence
+from datetime import date
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import shell_complete
@@ -42,10 +43,6 @@ from .rebuild import rebuild
 from .serve import serve
 from .signals import graceful_stop
 from .upkeep import compact, expire, explain_retention, pin, unpin, versions
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from datetime import date
 
 _OK, _FAILED, _USAGE, _TIMEOUT = 0, 1, 2, 3
 _OF_OUTPUT = (errno.EPIPE, errno.ENOSPC)

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ...domain.errors import HeadwaterError
-from ...domain.table.schema import NUMBERS
+from ...domain.table.schema import NUMBERS, Schema
+from ..api.pipeline import Answer
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
-    from typing import TextIO
-
     from ...adapters.records.json_rows import Cell
-    from ...domain.table.schema import Schema
-    from ..api.pipeline import Answer
 
 FORMATS = ("table", "jsonl", "csv")
 _SAMPLE = 200

@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from datetime import datetime
 
 import click
 
+from ...adapters.plot.curves import Curves
 from ...adapters.plot.terminal import draw
 from ...domain.errors import ConfigError
 from ..api.curve import find_curve, read_curves
+from ..read.moments import Moment
 from ..registry.packages import require
 from .arguments import AT, command, count, utc_time
 from .console import print_message
 from .durable import open_durable
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...adapters.plot.curves import Curves
-    from ..read.moments import Moment
 
 _PICTURES = (".png", ".svg")
 

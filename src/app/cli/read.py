@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import click
 
-from ...domain.epoch.watermark import format_watermark
+from ...domain.epoch.watermark import format_time
+from ...domain.ledger.label import Label
 from ...domain.table.schema import Schema
+from ..api import Headwater
+from ..api.pipeline import Answer
+from ..read.moments import Moment
 from ..run.progress import moment, tables_at
 from .arguments import AT, FORMAT, LIMIT, PIPELINE, VIEW, command, parse_label, positive_duration, utc_time, version
 from .console import print_message
 from .durable import open_durable
 from .output import write, write_view
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
-    from ...domain.ledger.label import Label
-    from ..api import Headwater
-    from ..api.pipeline import Answer
-    from ..read.moments import Moment
 
 _REACHED = Schema.parse("pipeline string, epoch bigint, watermark string, published string, tables string")
 
@@ -82,7 +79,7 @@ def wait_for(*, config: str, pipeline: str, watermark: datetime, timeout: timede
     """Wait until a pipeline's watermark has reached a time; exit code 3 after the timeout."""
     with open_durable(config) as headwater:
         found = headwater.wait_for(pipeline, watermark, timeout=timeout)
-    times = [moment(found.watermark), format_watermark(found.published_at)]
+    times = [moment(found.watermark), format_time(found.published_at)]
     write(sys.stdout, form, _REACHED, [[pipeline, found.epoch.number, *times, tables_at(found)]])
 
 

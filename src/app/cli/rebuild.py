@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import click
 
 from ...domain.ledger.generation import folder_name
+from ..run.rebuild import Rebuilt
 from .arguments import PIPELINE, command
 from .console import choose_bars, print_message
 from .durable import open_durable
 from .signals import graceful_stop
-
-if TYPE_CHECKING:
-    from ..run.rebuild import Rebuilt
 
 
 @command

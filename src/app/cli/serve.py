@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from ipaddress import ip_address
 from pathlib import Path
@@ -14,17 +15,15 @@ import click
 from ...domain.errors import ConfigError, HeadwaterError
 from ..api import Headwater
 from ..registry.packages import require
+from ..run.report import EpochReport
 from .arguments import command
 from .console import ERROR, choose_report, print_message
 from .durable import load_durable
 from .signals import graceful_stop
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import uvicorn
 
-    from ..run.report import EpochReport
     from ..serve.observer import Observer
 
 _TOKEN = "HEADWATER_TOKEN"  # noqa: S105 - the name of a variable

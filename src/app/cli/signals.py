@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import signal
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
+from ..api import Headwater
 from .console import print_message
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ..api import Headwater
 
 
 @contextmanager

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, TextIO
+from typing import TextIO
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from ...domain.table.schema import NUMBERS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ...domain.table.schema import Schema
+from ...domain.table.schema import NUMBERS, Schema
 
 _PAGE = 200
 """Rows that are drawn at once."""

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING
 
 import click
 
-from ...domain.epoch.watermark import format_watermark
+from ...domain.epoch.watermark import format_time
+from ...domain.ledger.label import Label
+from ...domain.ledger.retention import Verdict
+from ...domain.ledger.upkeep import PublishedVersion, Upkeep
 from ...domain.table.schema import Schema
+from ..api import Headwater
+from ..read.moments import Moment
 from ..run.progress import moment, tables_at
 from .arguments import ANY_PIPELINE, FORMAT, PIPELINE, command, positive_duration, version
 from .console import print_message
@@ -17,15 +24,7 @@ from .output import write
 from .signals import graceful_stop
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from datetime import datetime, timedelta
-
     from ...adapters.records.json_rows import Cell
-    from ...domain.ledger.label import Label
-    from ...domain.ledger.retention import Verdict
-    from ...domain.ledger.upkeep import PublishedVersion, Upkeep
-    from ..api import Headwater
-    from ..read.moments import Moment
 
 _COMPACTED = Schema.parse("table string, version string")
 _EXPIRED = Schema.parse("table string, versions bigint, files bigint, bytes bigint")
@@ -109,12 +108,12 @@ def versions(*, config: str, pipeline: str, form: str) -> None:
 def _version_row(found: PublishedVersion, label: Label | None) -> list[Cell]:
     publication = found.publication
     named = [publication.epoch.number, None if label is None else str(label)]
-    times = [format_watermark(publication.published_at), _moment_or_null(found.superseded_at)]
+    times = [format_time(publication.published_at), _moment_or_null(found.superseded_at)]
     return [*named, *times, found.readable, ", ".join(found.leases), tables_at(publication)]
 
 
 def _moment_or_null(time: datetime | None) -> str | None:
-    return None if time is None else format_watermark(time)
+    return None if time is None else format_time(time)
 
 
 @command
@@ -129,7 +128,7 @@ def explain_retention(*, config: str, pipeline: str | None, form: str) -> None:
 
 def _verdict_row(verdict: Verdict) -> list[Cell]:
     state = "expired" if verdict.expired else "may go" if verdict.may_go else "kept"
-    times = [format_watermark(verdict.commit.committed_at), _moment_or_null(verdict.superseded_at)]
+    times = [format_time(verdict.commit.committed_at), _moment_or_null(verdict.superseded_at)]
     until = f"after {' and '.join(verdict.until)}" if verdict.until else None
     return [verdict.table, verdict.commit.version, *times, state, "; ".join(verdict.reasons), until]
 

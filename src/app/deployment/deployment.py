@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import ClassVar
 
 from attrs import field, frozen
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.retention import Retention
+from ...domain.service.base import ServiceSettings
 from ...domain.source.csv_format import RFC_4180, CsvFormat
 from ...domain.source.dead_letter import USUAL_LIMIT, Limit
-from ...domain.source.record_spec import LINES, PLAIN_FORMATS
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime
-
-    from ...domain.service.base import ServiceSettings
-    from ...domain.source.record_spec import RecordSpec
+from ...domain.source.record_spec import LINES, PLAIN_FORMATS, RecordSpec
 
 _PASSWORD = re.compile(r"password|passwd|pwd=|//[^/@]*:[^/@]*@", re.IGNORECASE)
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 from attrs import evolve
 
 from ...domain.errors import ConfigError
@@ -14,9 +15,6 @@ from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import column
 from ...domain.table.view_spec import ViewSpec
 from .keyed_views import changes_between
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 
 def diff_spec(name: str, spec: ViewSpec) -> ViewSpec:

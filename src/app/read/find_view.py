@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from ...domain.errors import ConfigError
+from ...domain.service.base import Service
 from ...domain.table.view_spec import ViewSpec
+from ..deployment.deployment import Deployment
 from ..document.value_types import did_you_mean
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ...domain.service.base import Service
-    from ..deployment.deployment import Deployment
 
 
 class UnknownName(ConfigError):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import narwhals as nw
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.ledger import Snapshot
@@ -10,9 +12,6 @@ from ...domain.service.base import Service
 from ...domain.service.feed import Feed
 from ...domain.table.view_spec import ViewSpec
 from ..deployment.deployment import KafkaOutput
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 
 def keyed_views(service: Service) -> dict[str, ViewSpec]:

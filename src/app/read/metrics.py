@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from attrs import frozen
 
-if TYPE_CHECKING:
-    from .status import PipelineStatus
+from .status import PipelineStatus
 
 LABEL = "pipeline"
 """The label of each value."""

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from attrs import field, frozen
 
+from ...domain.epoch.epoch import Publication
+from ...domain.service.base import PendingRows
 from .latency import Latency
-
-if TYPE_CHECKING:
-    from ...domain.epoch.epoch import Publication
-    from ...domain.service.base import PendingRows
 
 
 @frozen

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from ...domain.duration import show_duration
 from ...domain.epoch.epoch import Publication
-from ...domain.epoch.watermark import format_watermark
+from ...domain.epoch.watermark import format_time
 from ...domain.errors import Transient, WaitTimeout
 from ...domain.ports import Clock
 
@@ -67,6 +67,6 @@ def _timeout_message(watermark: datetime, when: str, latest: Publication | None,
     elif latest.watermark is None:
         why = "it has no watermark: name the event_time of its source"
     else:
-        pipeline, reached = latest.epoch.pipeline, format_watermark(latest.watermark)
+        pipeline, reached = latest.epoch.pipeline, format_time(latest.watermark)
         why = f"epoch {latest.epoch.number} of {pipeline} has reached {reached}; is the pipeline running?"
-    return f"the watermark did not reach {format_watermark(watermark)} {when}: {why}"
+    return f"the watermark did not reach {format_time(watermark)} {when}: {why}"

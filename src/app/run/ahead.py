@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import logging
-from contextlib import ExitStack, contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 
 from attrs import define, evolve, field, frozen
 
 from ...adapters.memory_limit import held_rows, hold_rows
-from ...domain.epoch.epoch import Epoch
+from ...domain.epoch.batch import Batch
+from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets
 from ...domain.errors import HeadwaterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from concurrent.futures import Future, ThreadPoolExecutor
-    from contextlib import AbstractContextManager
-
-    from ...domain.epoch.batch import Batch
-    from ...domain.epoch.epoch import OffsetRange, Offsets
-    from ...domain.ports import FrameEngine, Now, Source
+from ...domain.ports import FrameEngine, Now, Source
 
 _log = logging.getLogger(__name__)
 

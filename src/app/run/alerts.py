@@ -5,23 +5,20 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from datetime import datetime, timedelta
 from socket import gethostname
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from attrs import define, field
 
 from ...adapters.webhook import Webhook
+from ...domain.epoch.epoch import Publication
 from ...domain.errors import HeadwaterError
 from ...domain.ports import Now
+from ..deployment.deployment import AlertSettings
 from .progress import exact_moment
+from .runner import Runner
 from .sink_publisher import describe_ahead, is_ahead
-
-if TYPE_CHECKING:
-    from datetime import datetime, timedelta
-
-    from ...domain.epoch.epoch import Publication
-    from ..deployment.deployment import AlertSettings
-    from .runner import Runner
 
 _LOGGER = "headwater"
 

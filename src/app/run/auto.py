@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractContextManager
+from datetime import datetime
+from typing import Any, TypeVar
 
+import narwhals as nw
 from attrs import define, field, frozen
 
 from ...adapters.memory_limit import limited_to
+from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import BadInput, ConfigError, EngineLimit, NotSupported
-from ...domain.ports import LeasingKeeper, Pace, QueryEngine
+from ...domain.ports import Expiry, KeptStore, LeasingKeeper, Now, Pace, QueryEngine, Version
+from ...domain.table.lease import Lease
+from .report import Phases
 from .runner import Runner
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
-    import narwhals as nw
-
-    from ...domain.epoch.epoch import OffsetRange
-    from ...domain.ports import Expiry, KeptStore, Now, Version
-    from ...domain.table.lease import Lease
-    from .report import Phases
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")

@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import logging
 from collections import deque
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
 from time import perf_counter
-from typing import TYPE_CHECKING
 
 from attrs import define, field
 
 from ...domain.errors import EngineLimit, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.upkeep import Upkeep
+from ...domain.ports import KeptStore
+from ...domain.table.spec import TableSpec
 from .ahead import ReadAhead
 from .keep_up import WorkBeside, compact, is_due, log_failure
 from .report import Phases
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ...domain.ports import KeptStore
-    from ...domain.table.spec import TableSpec
-    from .runner import Runner
-    from .sink_publisher import SinkPublisher
+from .runner import Runner
+from .sink_publisher import SinkPublisher
 
 _log = logging.getLogger(__name__)
 _MOST_UNPUBLISHED = 4

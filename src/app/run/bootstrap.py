@@ -3,29 +3,24 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 
+from ...domain.epoch.epoch import Offsets, Publication
 from ...domain.errors import ConfigError, add_place, name_some
 from ...domain.ledger.retention import Retention
-from ...domain.ports import Now
+from ...domain.ports import Now, StreamSource
+from ...domain.service.base import Service
 from ...domain.service.history_load import HISTORY, HistoryLoad, HistorySource, loading_table, takes_over
 from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.table.collect import collect_small
 from ..document.paths import resolve
 from .options import RunOptions
+from .report import EpochReport
 from .runner import Runner
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from ...domain.epoch.epoch import Offsets, Publication
-    from ...domain.ports import StreamSource
-    from ...domain.service.base import Service
-    from .report import EpochReport
 
 TABLE_FORMATS = ("delta", "hudi")
 """Formats of tables that are read whole, as one chunk."""

@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
 
 from ...domain.ports import Clock
-
-if TYPE_CHECKING:
-    from datetime import timedelta
 
 
 class SystemClock(Clock):

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
-from ...domain.ports import Version
+from ...domain.epoch.epoch import Publication, Tally
+from ...domain.ledger.writer import LedgerWriter
+from ...domain.ports import FrameEngine, Version, VersionedStore
+from ...domain.service.base import Service, Step
 from ...domain.table.change import Change
+from ...domain.table.spec import TableSpec
 from .materialized import materialized_change
+from .options import RunOptions
+from .report import Phases
 from .watermarks import watermarks_after
-
-if TYPE_CHECKING:
-    from ...domain.epoch.epoch import Publication, Tally
-    from ...domain.ledger.writer import LedgerWriter
-    from ...domain.ports import FrameEngine, VersionedStore
-    from ...domain.service.base import Service, Step
-    from ...domain.table.spec import TableSpec
-    from .options import RunOptions
-    from .report import Phases
 
 
 class Committing(Protocol):

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from datetime import datetime
 
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...domain.ledger.ledger import Snapshot
-    from ...domain.service.base import Service, Step
-    from .options import RunOptions
+from ...domain.ledger.ledger import Snapshot
+from ...domain.service.base import Service, Step
+from .options import RunOptions
 
 
 def find_idle_step(

@@ -2,34 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
 
 from attrs import define, evolve, field
 
-from ...domain.epoch.batch import Batch
-from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.batch import Batch, Input
+from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
-from ...domain.ledger.ledger import Snapshot
-from ...domain.ledger.upkeep import Upkeep
-from ...domain.ports import Source
+from ...domain.ledger.ledger import Ledger, Snapshot
+from ...domain.ledger.upkeep import Pin, Upkeep
+from ...domain.ports import Now, QueryEngine, Source
 from ...domain.service.base import ReadAt
 from ...domain.service.input import PlainInput, ViewInput
-from ...domain.service.snapshots import NOTHING_YET, PlainTable, Plan, ViewOf
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-    from datetime import datetime
-
-    from ...domain.epoch.batch import Input
-    from ...domain.epoch.epoch import Epoch, Offsets, Publication
-    from ...domain.ledger.ledger import Ledger
-    from ...domain.ledger.upkeep import Pin
-    from ...domain.ports import Now, QueryEngine
-    from ...domain.service.snapshots import Schedule, SnapshotSettings
-    from ...domain.table.view_spec import ViewSpec
-    from .runner import Runner
+from ...domain.service.snapshots import NOTHING_YET, PlainTable, Plan, Schedule, SnapshotSettings, ViewOf
+from ...domain.table.view_spec import ViewSpec
+from .runner import Runner
 
 HOLD = timedelta(hours=12)
 """The duration of a lease on an input; longer than any epoch takes."""

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from ...domain.errors import HeadwaterError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ...domain.ledger.upkeep import Upkeep
-    from .options import RunOptions
-    from .report import Phases
-    from .sink_publisher import SinkPublisher
+from ...domain.ledger.upkeep import Upkeep
+from .options import RunOptions
+from .report import Phases
+from .sink_publisher import SinkPublisher
 
 _log = logging.getLogger(__name__)
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ...domain.epoch.epoch import Publication
 from ...domain.errors import ConfigError
+from ...domain.ledger.ledger import Ledger
+from ...domain.service.base import Service
 from ...domain.service.history_load import HISTORY, loading_table
-
-if TYPE_CHECKING:
-    from ...domain.epoch.epoch import Publication
-    from ...domain.ledger.ledger import Ledger
-    from ...domain.service.base import Service
 
 
 def is_loading(ledger: Ledger, service: Service) -> bool:

@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from attrs import define, field, frozen
 
-from ...domain.epoch.epoch import Tally
+from ...domain.epoch.epoch import Epoch, Tally
 from ...domain.errors import BadInput
+from ...domain.service.base import Step
 from ...domain.source import dead_letter
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    from ...domain.epoch.epoch import Epoch
-    from ...domain.service.base import Step
 
 _log = logging.getLogger(__name__)
 _REASONS, _TABLES = 3, 5

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import Any
+
+import narwhals as nw
 
 from ...domain.errors import BadInput
-from ...domain.service.base import ReadAt
+from ...domain.ledger.writer import LedgerWriter
+from ...domain.ports import FrameCache
+from ...domain.service.base import ReadAt, Service
 from ...domain.table.change import Change
 from ...domain.table.collect import collect_small
 from ...domain.table.key_faults import lacks_key
 from ...domain.table.net_changes import to_change
 from ...domain.table.spec import Layout, TableSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    import narwhals as nw
-
-    from ...domain.ledger.writer import LedgerWriter
-    from ...domain.ports import FrameCache
-    from ...domain.service.base import Service
-    from ...domain.table.view_spec import ViewSpec
+from ...domain.table.view_spec import ViewSpec
 
 
 def materialized_tables(service: Service, pipeline: str, names: Iterable[str]) -> tuple[TableSpec, ...]:

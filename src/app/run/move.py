@@ -2,14 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ...domain.epoch.epoch import Publication
 from ...domain.errors import NotSupported
 from ...domain.table.change import Change
-
-if TYPE_CHECKING:
-    from ...domain.epoch.epoch import Publication
-    from .runner import Runner
+from .runner import Runner
 
 
 def move(source: Runner, target: Runner) -> Publication | None:

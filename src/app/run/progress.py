@@ -3,17 +3,12 @@
 from __future__ import annotations
 
 import logging
-from datetime import UTC
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
 
-from ...domain.epoch.watermark import format_second, format_watermark
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.service.base import PendingRows
-    from .report import EpochReport
+from ...domain.epoch.epoch import Publication
+from ...domain.epoch.watermark import format_second, format_time
+from ...domain.service.base import PendingRows
+from .report import EpochReport
 
 _log = logging.getLogger(__name__)
 _THOUSAND = 1000
@@ -54,7 +49,7 @@ def tables_at(publication: Publication) -> str:
 def kept(found: PendingRows) -> str:
     """Format rows that a service stores only for a time: ``1,200 rows of 3 chunks, 35 kB``."""
     of = "" if found.chunks is None else f" of {_count(found.chunks, 'chunk')}"
-    since = "" if found.oldest is None else f", the oldest of {format_watermark(found.oldest)}"
+    since = "" if found.oldest is None else f", the oldest of {format_time(found.oldest)}"
     return f"{_count(found.rows, 'row')}{of}, {_show_size(found.size)}{since}"
 
 

@@ -6,23 +6,19 @@ The switch is one commit; see `headwater.domain.ledger.generation`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from attrs import define, field, frozen
 
+from ...domain.epoch.epoch import Publication
 from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceChanged
 from ...domain.ledger.generation import GenerationRecord, Generations, read_generations
 from ...domain.ledger.ledger import Ledger, find_no_change
 from .beside import work_beside
 from .loading import check_no_history
 from .rounds import run_all
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from ...domain.epoch.epoch import Publication
-    from .runner import Runner
+from .runner import Runner
 
 
 @frozen

@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import narwhals as nw
 from attrs import evolve, frozen
 
 from ...domain.epoch.batch import Batch
-from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.epoch import Epoch, OffsetRange
 from ...domain.errors import ConfigError
+from ...domain.ledger.ledger import Snapshot
+from ...domain.ports import DeadLetterReader
+from ...domain.service.base import Service, Step
 from ...domain.source import dead_letter
 from ...domain.table.change import Change
 from ...domain.table.collect import collect_small
 from .report import REPLAY
-
-if TYPE_CHECKING:
-    from collections.abc import Collection
-
-    from ...domain.epoch.epoch import Epoch
-    from ...domain.ledger.ledger import Snapshot
-    from ...domain.ports import DeadLetterReader
-    from ...domain.service.base import Service, Step
-    from .runner import Runner
+from .runner import Runner
 
 
 @frozen

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from contextlib import contextmanager, nullcontext
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import datetime
 from time import perf_counter, time_ns
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from attrs import define, field, frozen
 
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
-    from ...domain.epoch.epoch import Epoch
+from ...domain.epoch.epoch import Epoch
 
 _log = logging.getLogger(__name__)
 NANOSECONDS = 1_000_000_000

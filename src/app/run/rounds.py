@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Sequence
+from typing import Protocol
 
-from ...domain.ports import Pace
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from ...domain.ports import Clock
-    from .losses import Losses
-    from .options import RunOptions
+from ...domain.ports import Clock, Pace
+from .losses import Losses
+from .options import RunOptions
 
 
 class Advancing(Protocol):

@@ -4,44 +4,34 @@ from __future__ import annotations
 
 import logging
 import threading
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
+from datetime import datetime
+from typing import TypeVar
 
 from attrs import define, evolve, field
 
-from ...domain.epoch.epoch import Epoch, OffsetRange, Tally
+from ...domain.epoch.epoch import Epoch, OffsetRange, Publication, Tally
 from ...domain.errors import ConfigError, EngineLimit, Transient, add_place
-from ...domain.ledger.ledger import Ledger
+from ...domain.ledger.ledger import Ledger, Snapshot
 from ...domain.ledger.upkeep import Upkeep
 from ...domain.ledger.writer import LedgerWriter
-from ...domain.ports import Now, Pace
-from ...domain.service.base import Step
+from ...domain.ports import Clock, FrameEngine, LeasingKeeper, Now, Pace, Source, VersionedStore
+from ...domain.service.base import Service, Step
 from ...domain.table.change import Change
+from ...domain.table.spec import TableSpec
+from .ahead import ReadAhead
 from .commit import commit_step
 from .idle import find_idle_step
-from .keep_up import keep_up
+from .keep_up import WorkBeside, keep_up
 from .loading import check_loaded
 from .losses import Loss, Losses
 from .materialized import materialized_tables
 from .options import RunOptions
-from .report import REPLAY, EpochReport, Phases, Warnings, unwatched
+from .report import REPLAY, EpochReport, EpochWatch, Phases, Warnings, unwatched
 from .rounds import run_all
+from .sink_publisher import SinkPublisher
 from .turn import Turn
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from contextlib import AbstractContextManager
-    from datetime import datetime
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.ledger.ledger import Snapshot
-    from ...domain.ports import Clock, FrameEngine, LeasingKeeper, Source, VersionedStore
-    from ...domain.service.base import Service
-    from ...domain.table.spec import TableSpec
-    from .ahead import ReadAhead
-    from .keep_up import WorkBeside
-    from .report import EpochWatch
-    from .sink_publisher import SinkPublisher
 
 _log = logging.getLogger(__name__)
 _T = TypeVar("_T")
@@ -239,7 +229,7 @@ class Runner:
             ledger = self.ledger
             check_loaded(ledger, self.service)
             with phase("read"), add_place(self.options.source_place):
-                now = Now(self.clock.now(), pace, ledger.latest.watermark if ledger.latest else None)
+                now = Now(self.clock.now(), pace, ledger.watermark)
                 offsets = self._plan_epoch(now)
                 if offsets is not None:
                     self._last_rows = now.time
@@ -260,14 +250,13 @@ class Runner:
             self.engine.release()
         ledger = self.ledger
         epoch = ledger.next_epoch.number - 1
-        watermark = ledger.latest.watermark if ledger.latest else None
         counts = (step.rows, step.dead_letters, written)
         try:
             self.publish_to_sink(phase)
             keep_up(self.beside, self.upkeep, self.options, epoch, phase)
         finally:  # the epoch is published, even if the upkeep fails
-            place, seconds = Epoch(self.pipeline, epoch), phase.seconds
-            report = EpochReport(place, *counts, watermark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
+            place, mark, seconds = Epoch(self.pipeline, epoch), ledger.watermark, phase.seconds
+            report = EpochReport(place, *counts, mark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
             phase.report = evolve(report, engine=self.engine_name)
             self.report(phase.report)
             self._warnings.log(self.pipeline, step.warnings)
@@ -277,10 +266,10 @@ class Runner:
         """Plan the next epoch: the range of an unfinished epoch, if it can still be read."""
         self.store.check_current(self.pipeline, writes=True)
         self.ledger.check_expected()
-        begun, latest = self.ledger.unfinished, self.ledger.latest
+        begun = self.ledger.unfinished
         if begun and self.source.readable(begun):
             return begun
-        return (self.ahead or self.source).plan(latest.offsets if latest else None, now)
+        return (self.ahead or self.source).plan(self.ledger.offsets, now)
 
     def _idle(self, now: datetime) -> bool:
         """Do what is due without new rows; return False if that changes no result."""
@@ -323,8 +312,7 @@ class Runner:
             removed = step.dead_letters - step.rows if task == REPLAY else 0
             written = commit_step(self, step, phase, latest.tally and latest.tally.plus(0, removed))
             counts = (step.rows, step.dead_letters, written)
-            watermark = self.ledger.latest.watermark if self.ledger.latest else None
-            phase.report = EpochReport(epoch, *counts, watermark, "", phase.seconds, task, step.repeats)
+            phase.report = EpochReport(epoch, *counts, self.ledger.watermark, "", phase.seconds, task, step.repeats)
         self._warnings.log(self.pipeline, step.warnings)
         return step
 

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 
 import narwhals as nw
 from attrs import define, field, frozen
 
+from ...domain.epoch.epoch import Publication
 from ...domain.errors import SinkChanged, VersionExpired
-from ...domain.ports import Receipt
-from ...domain.service.base import ReadAt
+from ...domain.ledger.ledger import Ledger, Snapshot
+from ...domain.ports import FrameEngine, Receipt, StreamSink
+from ...domain.service.base import ReadAt, Service
 from ...domain.table.row_kind import INSERT, ROW_KIND
 from ..read.keyed_views import changes_between
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.ledger.ledger import Ledger, Snapshot
-    from ...domain.ports import FrameEngine, StreamSink
-    from ...domain.service.base import Service
-
-    Missing = Sequence[tuple[Publication | None, Publication]]
-    """Publications that the sink is missing, oldest first, each with the one before it (None: the sink is empty)."""
-
+Missing: TypeAlias = Sequence[tuple[Publication | None, Publication]]
+"""Publications that the sink is missing, oldest first, each with the one before it (None: the sink is empty)."""
 
 _log = logging.getLogger(__name__)
 

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 from attrs import define, field
 
 from ...domain.errors import EngineLimit, HeadwaterError
+from ..deployment.deployment import TelemetrySettings
 from ..read.metrics import LABEL, METRICS
+from ..read.status import PipelineStatus
 from ..registry.packages import not_installed
 from .report import Phases
 
 if TYPE_CHECKING:
     from ...adapters.otel.instruments import OpenTelemetry, Operation
-    from ..deployment.deployment import TelemetrySettings
-    from ..read.status import PipelineStatus
 
 _log = logging.getLogger(__name__)
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from threading import Lock, get_ident
-from typing import TYPE_CHECKING, Self
+from types import TracebackType
+from typing import Self
 
 from attrs import define, field
-
-if TYPE_CHECKING:
-    from types import TracebackType
 
 
 @define(eq=False)

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from ...domain.duration import show_duration
 from ...domain.epoch.batch import Batch
-from ...domain.epoch.epoch import OffsetRange
-from ...domain.epoch.watermark import format_watermark
+from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
+from ...domain.epoch.watermark import format_time
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
-from ...domain.ports import Source
-from ...domain.service.base import ReadAt
+from ...domain.ledger.upkeep import Pin
+from ...domain.ports import Now, Source
+from ...domain.service.base import ReadAt, Service
 from ...domain.service.input import ViewInput
-from ...domain.service.materialized_view import ViewPlan
+from ...domain.service.materialized_view import ViewPlan, ViewSettings
 from .inputs import HOLD, Pipelines
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from ...domain.epoch.epoch import Epoch, Offsets, Publication
-    from ...domain.ledger.upkeep import Pin
-    from ...domain.ports import Now
-    from ...domain.service.base import Service
-    from ...domain.service.materialized_view import ViewSettings
-    from .runner import Runner
+from .runner import Runner
 
 _FIRST = datetime(1, 1, 1, tzinfo=UTC)
 _LOOK_BACK = 256
@@ -88,7 +80,7 @@ class ViewInputs(Source):
             return False
         try:
             self._lease(plan)
-            return self._dated(plan).reads_same(plan)
+            return self._is_current(plan)
         except (VersionExpired, VersionNotFound):
             return False
 
@@ -139,7 +131,7 @@ class ViewInputs(Source):
         for name, mark in marks.items():
             if marks[ahead] - mark > self.settings.lag:
                 behind = show_duration(_whole_seconds(marks[ahead] - mark))
-                yield f"input {name} lags {behind} behind {ahead}: the view is held back at {format_watermark(mark)}"
+                yield f"input {name} lags {behind} behind {ahead}: the view is held back at {format_time(mark)}"
 
     # ---- the moment ------------------------------------------------------------------------------------------------
 
@@ -150,8 +142,7 @@ class ViewInputs(Source):
             if (publication := self._pipelines.latest(each.pipeline)) is None:
                 return Blocker(name, f"pipeline {each.pipeline!r} has published nothing yet")
             latest[name] = publication
-        found = self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest)
-        return found if isinstance(found, Blocker) else self._dated(found)
+        return self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest)
 
     def _plan_newest(self, latest: Mapping[str, Publication]) -> ViewPlan:
         marks = [publication.watermark for publication in latest.values()]
@@ -159,8 +150,7 @@ class ViewInputs(Source):
         watermark = min(known) if len(known) == len(marks) else None
         exact = {self._service(name).exact_as_of(publication) for name, publication in latest.items()}
         as_of = exact.pop() if len(exact) == 1 else None
-        epochs = {name: publication.epoch.number for name, publication in latest.items()}
-        return ViewPlan(epochs, as_of, watermark, self.settings.fingerprint)
+        return self._plan_of(latest, as_of, watermark)
 
     def _plan_aligned(self, latest: Mapping[str, Publication], last: ViewPlan | None) -> ViewPlan | Blocker:
         limit: datetime | None = None
@@ -168,7 +158,7 @@ class ViewInputs(Source):
             if publication.watermark is None:
                 return Blocker(name, "it has no watermark yet")
             if publication.watermark - _FIRST < self.settings.slack:
-                return Blocker(name, f"its watermark is {format_watermark(_FIRST)}, before which nothing can be shown")
+                return Blocker(name, f"its watermark is {format_time(_FIRST)}, before which nothing can be shown")
             limit = publication.watermark if limit is None else min(limit, publication.watermark)
         assert limit is not None  # there is an input
         moment = self._shared_moment(limit - self.settings.slack)
@@ -176,16 +166,20 @@ class ViewInputs(Source):
             return moment
         if last and last.as_of and moment < last.as_of:
             slowest = min(latest, key=lambda name: latest[name].watermark or limit)
-            return Blocker(
-                slowest, f"it has not reached {format_watermark(last.as_of)} yet, which the view already shows"
-            )
-        epochs = {}
+            return Blocker(slowest, f"it has not reached {format_time(last.as_of)} yet, which the view already shows")
+        read = {}
         for name, publication in latest.items():
-            found = self._epoch(name, publication, moment, limit)
+            found = self._find(name, publication, moment, limit)
             if isinstance(found, Blocker):
                 return found
-            epochs[name] = found
-        return ViewPlan(epochs, moment, moment + self.settings.slack, self.settings.fingerprint)
+            read[name] = found
+        return self._plan_of(read, moment, moment + self.settings.slack)
+
+    def _plan_of(self, read: Mapping[str, Publication], as_of: datetime | None, watermark: datetime | None) -> ViewPlan:
+        """The plan that reads these publications of the inputs."""
+        epochs = {name: each.epoch.number for name, each in read.items()}
+        published = {name: each.published_at.isoformat() for name, each in read.items()}
+        return ViewPlan(epochs, as_of, watermark, self.settings.fingerprint, published)
 
     def _shared_moment(self, limit: datetime) -> datetime | Blocker:
         """The newest moment up to a limit at which all materialized views among the inputs have a publication."""
@@ -196,7 +190,7 @@ class ViewInputs(Source):
             if not common:
                 return Blocker(
                     name,
-                    f"it has no publication up to {format_watermark(limit)} at a moment that the other views share",
+                    f"it has no publication up to {format_time(limit)} at a moment that the other views share",
                 )
         return limit if common is None else max(common)
 
@@ -217,28 +211,26 @@ class ViewInputs(Source):
             if (moment := service.exact_as_of(publication)) is not None:
                 yield publication, moment
 
-    def _epoch(self, name: str, latest: Publication, moment: datetime, limit: datetime) -> int | Blocker:
-        """Find the epoch at which an input is read for a moment."""
+    def _find(self, name: str, latest: Publication, moment: datetime, limit: datetime) -> Publication | Blocker:
+        """Find the publication at which an input is read for a moment."""
         if name in self._views:
-            return next(publication.epoch.number for publication, shown in self._moments(name) if shown == moment)
+            return next(publication for publication, shown in self._moments(name) if shown == moment)
         each, service = self.settings.inputs[name], self._service(name)
         spec = self._pipelines.spec(each)
         ledger = self._pipelines.ledger(each.pipeline)
         if spec.timed:
             why = service.held_back(spec.name, ReadAt(ledger.snapshot(latest), moment))
-            return latest.epoch.number if why is None else Blocker(name, why)
+            return latest if why is None else Blocker(name, why)
         with suppress(VersionExpired):  # where the tables' history ends
             for publication in ledger.publications():
                 if publication.watermark is not None and publication.watermark <= limit:
-                    return publication.epoch.number
-        return Blocker(
-            name, f"its publications up to {format_watermark(limit)} have expired; let it keep more (retain)"
-        )
+                    return publication
+        return Blocker(name, f"its publications up to {format_time(limit)} have expired; let it keep more (retain)")
 
-    def _dated(self, plan: ViewPlan) -> ViewPlan:
-        """The plan with the times at which its inputs were published."""
-        published = {name: self._publication(name, epoch) for name, epoch in plan.inputs.items()}
-        return evolve(plan, published={name: each.published_at.isoformat() for name, each in published.items()})
+    def _is_current(self, plan: ViewPlan) -> bool:
+        """Whether the inputs have the publications that a plan reads; they may have been built again since."""
+        read = {name: self._publication(name, epoch) for name, epoch in plan.inputs.items()}
+        return self._plan_of(read, plan.as_of, plan.watermark).reads_same(plan)
 
     # ---- what is read ----------------------------------------------------------------------------------------------
 
@@ -270,7 +262,7 @@ class ViewInputs(Source):
             return {}
         try:
             self._lease(plan)
-            if self._dated(plan).reads_same(plan) and not any(map(self._edited, plan.inputs, plan.inputs.values())):
+            if self._is_current(plan) and not any(map(self._edited, plan.inputs, plan.inputs.values())):
                 return self._places(plan)
         except (VersionExpired, VersionNotFound):
             pass

@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 
+from ...domain.epoch.epoch import Publication
 from ...domain.epoch.watermark import advance, advance_group, advance_topics
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from datetime import datetime, timedelta
-
-    from ...domain.epoch.epoch import Publication
-    from ...domain.service.base import Step
+from ...domain.service.base import Step
 
 
 def watermarks_after(

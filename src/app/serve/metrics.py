@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -9,13 +10,10 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
 from ..read.metrics import LABEL, METRICS
+from ..read.status import PipelineStatus
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
     from prometheus_client.metrics_core import Metric
-
-    from ..read.status import PipelineStatus
 
 
 def metrics_text(status: Iterable[PipelineStatus]) -> bytes:

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from itertools import islice
 from threading import Lock
 from time import monotonic
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from attrs import define, field
 
+from ...domain.epoch.epoch import Publication
 from ...domain.source import dead_letter
+from ..api import Headwater
 from ..api.curve import read_curves
+from ..api.pipeline import Answer
+from ..api.status import StatusTable
 from ..run.progress import exact_moment
+from ..run.report import EpochReport
 from ..services.kind import kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from ...domain.epoch.epoch import Publication
-    from ..api import Headwater
-    from ..api.pipeline import Answer
-    from ..api.status import StatusTable
-    from ..run.report import EpochReport
 
 _REASONS, _SAMPLES = 20, 20
 _REPORTS = 500

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import secrets
 from binascii import Error as NotBase64
+from collections.abc import Callable
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -21,8 +22,6 @@ from .metrics import metrics_text
 from .openapi import openapi
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from starlette.requests import Request
     from starlette.types import ASGIApp, Receive, Scope, Send
 

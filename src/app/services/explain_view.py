@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
 
-from ...domain.service.materialized_view import ALL
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-
-    from ...domain.service.materialized_view import MaterializedView, Route, SourceExpr
+from ...domain.service.materialized_view import ALL, MaterializedView, Route, SourceExpr
 
 
 def explain_view(service: MaterializedView) -> Iterator[str]:

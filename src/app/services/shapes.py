@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 from attrs import frozen
 
-from ...domain.table.schema import Schema
+from ...domain.table.schema import DataType, Schema
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    import narwhals as nw
-
     from ...domain.service.materialized_view import SourceExpr
-    from ...domain.table.schema import DataType
 
 
 def columns_of(sql: str, inputs: Mapping[str, Schema]) -> Schema:

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
+import narwhals as nw
 from attrs import frozen
 
-from ...domain.sql import parse_statement
+from ...domain.service.input import PlainTable, ViewOf
+from ...domain.sql import Expression, parse_statement
+from ...domain.table.schema import Schema
 from .shapes import no_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
-    import narwhals as nw
-
-    from ...domain.service.input import PlainTable, ViewOf
     from ...domain.service.measures import Measure
-    from ...domain.sql import Expression
-    from ...domain.table.schema import Schema
 
 _BATCH = "batch"
 

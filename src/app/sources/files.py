@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from ...domain.ports import StreamSource
 from ...domain.source.csv_format import RFC_4180
 from ...domain.source.epoch_size import EpochSize
-from ...domain.source.record_spec import FORMATS
+from ...domain.source.record_spec import FORMATS, RecordSpec
 from ..deployment.deployment import FilesInput
+from ..document.section import Section
 from ..document.value_types import FLAG, LOCAL_PATH, Key, whole
 from ..registry.sources import SourceKind
 from .text_files import WRITTEN
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ...adapters.files.listing import FilesSettings
-    from ...domain.ports import StreamSource
-    from ...domain.source.record_spec import RecordSpec
-    from ..document.section import Section
 
 
 class FilesKind(SourceKind[FilesInput]):

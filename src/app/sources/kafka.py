@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import urlsplit
 
-from ...domain.source.record_spec import JSON_FORMATS, REGISTRY_FORMATS
+from ...domain.ports import StreamSource
+from ...domain.source.record_spec import JSON_FORMATS, REGISTRY_FORMATS, RecordSpec
 from ..deployment.deployment import KafkaInput
+from ..document.section import Section
 from ..document.value_types import ADDRESS, OPTIONS, TEXT, TOPICS, Key, choice, whole
 from ..registry.packages import require
 from ..registry.sources import SourceKind
 from .secrets import read_secret
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ...adapters.kafka.settings import KafkaSettings
-    from ...domain.ports import StreamSource
-    from ...domain.source.record_spec import RecordSpec
-    from ..document.section import Section
 
 _REGISTRY = ("registry", "registry_auth", "registry_auth_file")
 

@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 from attrs import define, field
 
 from ...domain.errors import ConfigError, HeadwaterError, NotSupported
@@ -29,9 +30,6 @@ from .blueprints import in_order, prefix_errors
 from .engine_parts import EngineParts
 from .memory import local_bytes
 from .sinks import check_sink
-
-if TYPE_CHECKING:
-    import narwhals as nw
 
 _DECODERS = {AVRO: {"fastavro": "avro"}, PROTOBUF: {"google.protobuf": "protobuf", "google.type": "protobuf"}}
 """The packages that decode an encoding, each with the extra that installs it."""

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 import signal
 import threading
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from functools import cached_property
 from random import random
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeAlias
 from uuid import uuid4
 
 from ...domain.errors import ConfigError, NotSupported
+from ...domain.ports import BaseReading, Clock, FrameEngine, QueryEngine, Source
+from ...domain.service.base import Service
+from ..config import Deployment, KafkaOutput, PipelineSettings
 from ..read.keyed_views import feed_of
 from ..registry.backends import chosen_backend
 from ..registry.sources import spark_packages
 from ..run.auto import AutoRunner, TriedQueries, deferred
 from ..run.backoff import Backoff
+from ..run.bootstrap import HistoryTable
 from ..run.options import RunOptions
-from ..run.report import unwatched
+from ..run.report import EpochReport, EpochWatch, unwatched
 from ..run.runner import Runner
 from ..run.sink_publisher import SinkPublisher
 from ..run.turn import Turn
@@ -31,17 +36,8 @@ from .memory import local_bytes
 from .sinks import open_sink
 from .table_formats import check_format
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from ...domain.ports import BaseReading, Clock, FrameEngine, QueryEngine, Source
-    from ...domain.service.base import Service
-    from ..config import Deployment, KafkaOutput, PipelineSettings
-    from ..run.bootstrap import HistoryTable
-    from ..run.report import EpochReport, EpochWatch
-
-    Others = Callable[[str], Runner]
-    """Returns the runner of another pipeline by its name."""
+Others: TypeAlias = Callable[[str], Runner]
+"""Returns the runner of another pipeline by its name."""
 
 
 class Container:

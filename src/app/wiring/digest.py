@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
-from attrs import NOTHING, evolve, fields, has
+from attrs import NOTHING, Attribute, evolve, fields, has
 
+from ..config import Deployment
 from ..services.kind import kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from attrs import Attribute
-
-    from ..config import Deployment
 
 
 def digest_settings(deployment: Deployment, pipeline: str) -> str:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ...domain.ports import FrameEngine, StreamSink
+from ...domain.service.feed import Feed
+from ..config import KafkaOutput
 from ..registry.packages import require
 
 if TYPE_CHECKING:
     from ...adapters.kafka.settings import SinkSettings
-    from ...domain.ports import FrameEngine, StreamSink
-    from ...domain.service.feed import Feed
-    from ..config import KafkaOutput
 
 
 def open_sink(output: KafkaOutput, feed: Feed, engine: FrameEngine) -> StreamSink:

@@ -50,16 +50,16 @@ def advance_group(
     return advance(watermark, min(there), timedelta())
 
 
-def format_watermark(watermark: datetime) -> str:
-    """A watermark in ISO 8601, in UTC with ``Z``; a fraction is shown only if it is not zero.
+def format_time(moment: datetime) -> str:
+    """A time in ISO 8601, in UTC with ``Z``; a fraction is shown only if it is not zero.
 
-    >>> format_watermark(datetime(2024, 3, 1, 9, tzinfo=UTC))
+    >>> format_time(datetime(2024, 3, 1, 9, tzinfo=UTC))
     '2024-03-01T09:00:00Z'
-    >>> format_watermark(datetime(2024, 3, 1, 9, 0, 0, 500000, tzinfo=UTC))
+    >>> format_time(datetime(2024, 3, 1, 9, 0, 0, 500000, tzinfo=UTC))
     '2024-03-01T09:00:00.5Z'
     """
-    fraction = f"{watermark:.%f}".rstrip("0").rstrip(".")
-    return f"{format_second(watermark)[:-1]}{fraction}Z"
+    fraction = f"{moment:.%f}".rstrip("0").rstrip(".")
+    return f"{format_second(moment)[:-1]}{fraction}Z"
 
 
 def format_second(moment: datetime) -> str:

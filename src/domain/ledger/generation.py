@@ -130,14 +130,14 @@ class GenerationRecord:
             writer=self.writer,
         )
         ledger.open()
-        there = Generations(**ledger.latest.offsets) if ledger.latest else Generations()
+        there = Generations(**(ledger.offsets or {}))
         if there != before:
             raise EpochConflict(
                 f"pipeline {self.pipeline!r} is being rebuilt by another process (generation {there.newest}); nothing"
                 " was changed. Let one `headwater rebuild` at a time work on a pipeline"
             )
         self.store.ensure(spec, ledger.snapshot().versions)
-        ledger.begin(OffsetRange(ledger.latest.offsets if ledger.latest else None, asdict(after)))
+        ledger.begin(OffsetRange(ledger.offsets, asdict(after)))
         ledger.publish(Change(), None)
         return after
 

@@ -7,7 +7,7 @@ from typing import Self
 
 from attrs import field, frozen
 
-from ..epoch.watermark import format_watermark, instant
+from ..epoch.watermark import format_time, instant
 from ..errors import ConfigError
 
 
@@ -42,4 +42,4 @@ class Label:
             ) from error
 
     def __str__(self) -> str:
-        return format_watermark(self.watermark)
+        return format_time(self.watermark)

@@ -15,7 +15,7 @@ from typing import Any
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
-from ..epoch.epoch import Epoch, Mark, Place, Publication
+from ..epoch.epoch import Epoch, Mark, Offsets, Place, Publication
 from ..errors import ConfigError, EpochConflict, TableDamaged, VersionExpired, VersionNotFound
 from ..ports import BaseReading, Clock, Commit, Version, VersionedStore
 from ..table.change import Matching
@@ -40,6 +40,11 @@ class Snapshot:
             return self.ahead[table]
         found = self.publication and self.publication.tables.get(table)
         return Version(found) if found else None
+
+    @property
+    def watermark(self) -> datetime | None:
+        """The watermark of the publication; None if it has none, or there is no publication."""
+        return self.publication.watermark if self.publication else None
 
     @property
     def versions(self) -> dict[str, Version]:
@@ -147,6 +152,16 @@ class Ledger:
     def latest(self) -> Publication | None:
         """The latest publication; None before the first."""
         return self._latest.publication if self._latest else None
+
+    @property
+    def offsets(self) -> Offsets | None:
+        """The offsets of the latest publication; None before the first."""
+        return self.latest.offsets if self.latest else None
+
+    @property
+    def watermark(self) -> datetime | None:
+        """The watermark of the latest publication; None if it has none, and before the first."""
+        return self.latest.watermark if self.latest else None
 
     @property
     def engine(self) -> str | None:

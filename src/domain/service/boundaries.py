@@ -17,14 +17,11 @@ from zoneinfo import ZoneInfo
 import narwhals as nw
 from attrs import field, frozen
 
-from ..duration import microseconds
+from ..duration import EPOCH, microseconds, nearest_moment
 from ..ports import FrameFunctions
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MIDNIGHT = _EPOCH.replace(tzinfo=None)
+_MIDNIGHT = EPOCH.replace(tzinfo=None)
 _DAY = microseconds(timedelta(days=1))
-_NEAREST = (-62_135_424_000_000_000, 253_402_041_600_000_000)
-"""0001-01-03 and 9999-12-29: no clock changes outside of them, and each time between is a `datetime` in every zone."""
 _LOOKED_AT = (datetime(1840, 1, 1, tzinfo=UTC), datetime(2120, 1, 1, tzinfo=UTC))
 """No clock changed before 1840. In the future clocks change by rules that repeat every 28 years, long before 2120."""
 _AT, _NEXT, _STARTED = "_boundary_at", "_boundary_next", "_boundary_started"
@@ -197,19 +194,14 @@ def _first_shown(wall: int, zone: str) -> tuple[int, int]:
 
 def _offsets(wall: int, zone: str) -> tuple[int, int]:
     """The UTC offsets of a clock that shows a time, before and after a change at that time; equal if there is none."""
-    shown = _moment(wall).replace(tzinfo=ZoneInfo(zone))
+    shown = nearest_moment(wall).replace(tzinfo=ZoneInfo(zone))
     early, late = (shown.replace(fold=fold).utcoffset() or timedelta() for fold in (0, 1))
     return microseconds(early), microseconds(late)
 
 
 def _offset(micros: int, zone: str) -> int:
     """The UTC offset of a clock at an instant, in microseconds."""
-    return microseconds(_moment(micros).astimezone(ZoneInfo(zone)).utcoffset() or timedelta())
-
-
-def _moment(micros: int) -> datetime:
-    low, high = _NEAREST
-    return _EPOCH + timedelta(microseconds=min(max(micros, low), high))
+    return microseconds(nearest_moment(micros).astimezone(ZoneInfo(zone)).utcoffset() or timedelta())
 
 
 def remainder(value: nw.Expr, unit: int) -> nw.Expr:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, TypeAlias
 
 from attrs import field, frozen
 
+from ..duration import EPOCH
 from ..epoch.epoch import Publication
 from ..errors import ConfigError
 from ..table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
@@ -18,8 +19,6 @@ FEED_FORMATS = ("json", "upsert-json", "debezium-json")
 
 Json: TypeAlias = "dict[str, Any]"
 """A JSON object."""
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @frozen
@@ -127,7 +126,7 @@ class Feed:
 
     def _with_envelope(self, change: _RowChange, publication: Publication) -> Iterator[Json | None]:
         op = "c" if change.before is None else "d" if change.after is None else "u"
-        at = (publication.published_at - _EPOCH) // timedelta(milliseconds=1)
+        at = (publication.published_at - EPOCH) // timedelta(milliseconds=1)
         source = {
             "connector": "headwater",
             "db": self.pipeline,

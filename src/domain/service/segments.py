@@ -8,13 +8,13 @@ So the size of segments affects speed only, never the result.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
-from ..duration import FIRST_MICRO, microseconds, parse_duration
+from ..duration import FIRST_MICRO, micros_of, microseconds, parse_duration
 from ..errors import ConfigError
 from ..ports import FrameFunctions
 from ..table.schema import NUMBERS, TIMES, DataType
@@ -22,7 +22,6 @@ from .boundaries import Boundaries
 
 SEGMENT = "_segment"
 _WALL = "_wall"
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _NULLS = 2**62  # beyond any real segment; small enough that neighbours can be computed
 _FARTHEST = 2.0**61  # greater values, and NaN, share the last segment
 
@@ -77,7 +76,7 @@ class Segments:
     def number_of(self, moment: datetime) -> int:
         """The number of the segment that holds an instant."""
         assert self.times is not None
-        wall = self.times.floor_of(microseconds(moment - _EPOCH))
+        wall = self.times.floor_of(micros_of(moment))
         return (wall - self.times.offset) // self.times.every
 
     @property

@@ -7,14 +7,11 @@ stored one by values that the setting decides.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 from ..table.schema import TIMES, DataType
 from .changelog.settings import CHANGE_FORMATS, DEBEZIUM
-
-if TYPE_CHECKING:
-    from .csv_format import CsvFormat
-    from .record_spec import RecordSpec
+from .csv_format import CsvFormat
+from .record_spec import RecordSpec
 
 
 def decoding_of(records: RecordSpec | None) -> dict[str, str]:

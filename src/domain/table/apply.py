@@ -26,6 +26,15 @@ def cast_columns(rows: nw.LazyFrame[Any], schema: Schema) -> nw.LazyFrame[Any]:
     return rows.select(nw.col(each.name).cast(each.type.narwhals) for each in schema.columns)
 
 
+def fill_columns(rows: nw.LazyFrame[Any], schema: Schema, *more: str) -> nw.LazyFrame[Any]:
+    """Select the columns of a schema, with null in those that the rows lack, and then some more columns."""
+    there = rows.collect_schema().names()
+    columns = (
+        nw.col(name) if name in there else null for name, null in zip(schema.names, schema.filled(None), strict=True)
+    )
+    return rows.select(*columns, *more)
+
+
 def apply_change(
     stored: nw.LazyFrame[Any], change: Change, spec: TableSpec, add_up: Adding | None = None
 ) -> nw.LazyFrame[Any]:
@@ -65,10 +74,7 @@ def touched_keys(change: Change, spec: TableSpec) -> nw.LazyFrame[Any] | None:
 
 
 def merge_rows(
-    stored: nw.LazyFrame[Any],
-    incoming: nw.LazyFrame[Any],
-    spec: TableSpec,
-    add_up: Adding | None = None,
+    stored: nw.LazyFrame[Any], incoming: nw.LazyFrame[Any], spec: TableSpec, add_up: Adding | None = None
 ) -> nw.LazyFrame[Any]:
     """Merge incoming rows with the stored rows of their keys by the table's merge rules.
 

@@ -47,6 +47,11 @@ class Change:
         return self.overwrite is not None or self.load is not None
 
     @property
+    def added(self) -> nw.LazyFrame[Any] | None:
+        """The rows that are stored unchanged: those to append, or those of the new content."""
+        return self.append if self.overwrite is None else self.overwrite
+
+    @property
     def empty(self) -> bool:
         """Whether the change does nothing."""
         return self.append is self.merge is self.delete is self.overwrite is self.load is None

@@ -342,6 +342,10 @@ class Schema:
         left_out = set(names)
         return Schema(each for each in self.columns if each.name not in left_out)
 
+    def filled(self, value: Any) -> list[nw.Expr]:
+        """The columns of a frame in which each row has this value, such as 0 or None."""
+        return [nw.lit(value).cast(each.type.narwhals).alias(each.name) for each in self.columns]
+
     def plus(self, *columns: Column) -> Schema:
         """These columns, followed by more."""
         return Schema((*self.columns, *columns))

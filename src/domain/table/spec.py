@@ -76,6 +76,11 @@ class TableSpec:
         elsewhere = {*self.key, *(name for group in self.groups for name in (*group.by, *group.columns))}
         return {name: self.rules.get(name, Replace()) for name in self.schema.names if name not in elsewhere}
 
+    @property
+    def newest_counts(self) -> bool:
+        """Whether the newest row of a key is its row, as it is: every column is replaced."""
+        return not self.groups and all(isinstance(rule, Replace) for rule in self.column_rules.values())
+
     def check_takes(self, change: Change) -> None:
         """Check that a change can be applied to this table.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
 from itertools import accumulate, chain, islice, pairwise
 from typing import TYPE_CHECKING
@@ -10,19 +11,16 @@ import polars as pl
 from attrs import frozen
 
 from ....domain.table.merge import Max, Min, Sum
+from ....domain.table.spec import TableSpec
 from ...memory_limit import check_room, hold_files
 from ...polars.file_cache import IN_MEMORY
 from ...polars.sorting import order_code, sort_rows
-from ..actions import by_partition
+from ..actions import DataFile, by_partition
 from ..compaction_policy import total_bytes
 from ..stored import APPENDED, DELETED, OPERATION, SEQUENCE, bounded_columns, has_log, key_inside, stored_schema
-from .rows import fold_parts, fold_rows, newest_counts
+from .rows import fold_parts, fold_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
-
-    from ....domain.table.spec import TableSpec
-    from ..actions import DataFile
     from .read import LocalVersion
 
 _CODE = "_code"
@@ -151,7 +149,7 @@ def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, del
     coded = _CODE in rows.columns
     key, names = [_CODE] if coded else list(order or spec.key), stored_schema(spec).names
     appended = pl.lit(APPENDED, pl.Int8).alias(OPERATION)
-    if has_log(spec) and newest_counts(spec):
+    if has_log(spec) and spec.newest_counts:
         return _newest(rows, key).with_columns(appended).select(names)
     if has_log(spec):
         rows = _folded(rows.lazy(), spec, key, deletes=deletes).collect().with_columns(appended)

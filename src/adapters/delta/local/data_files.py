@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -16,18 +17,13 @@ import polars as pl
 import pyarrow.parquet as pq
 from attrs import define, frozen
 
+from ....domain.table.schema import DataType, Schema
 from ...polars.calendar import read_footer
-from ...polars.file_cache import READ_WHOLE
+from ...polars.file_cache import READ_WHOLE, FileCache
 from ...polars.file_errors import explain_read_errors, explain_write_errors
 from ...polars.schema import polars_schema, polars_type
 from ...shared.local_files import flush
 from ..actions import DataFile, by_partition
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-
-    from ....domain.table.schema import DataType, Schema
-    from ...polars.file_cache import FileCache
 
 _TEXT = 32
 """Bounds of texts have about this number of characters, as Delta's own."""

@@ -157,6 +157,12 @@ class LocalLog(FollowedLog):
     def files(self, version: int) -> Mapping[str, DataFile]:
         return self.state(version).files
 
+    def columns(self, version: int) -> str:
+        return self.state(version).table.schema_text
+
+    def metadata(self) -> TableMetadata:
+        return self._newest.table
+
     def check_present(self, version: int, files: Iterable[DataFile]) -> None:
         current = self._newest.files
         if any(file.path not in current and not self.folder().has(file) for file in files):

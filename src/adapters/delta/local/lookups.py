@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
@@ -23,20 +24,16 @@ from ....domain.table.apply import cast_columns, select_matching
 from ....domain.table.change import Matching
 from ....domain.table.merge import Max, Sum
 from ....domain.table.schema import INTEGERS
+from ....domain.table.spec import TableSpec
 from ....domain.table.sums import counts
 from ...polars.key_index import Fold, KeyIndex
 from ...polars.schema import collect, empty, lazy, polars_schema
-from ..actions import by_partition
+from ..actions import DataFile, PartitionValues, by_partition
 from ..followed_log import BEFORE_ALL
 from ..prune import prune
 from ..stored import SEQUENCE, has_log
-from .rows import newest_counts
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from ....domain.table.spec import TableSpec
-    from ..actions import DataFile, PartitionValues
     from .read import LocalVersion
 
 _MEBIBYTE = 1024 * 1024
@@ -355,7 +352,7 @@ def _folds(spec: TableSpec) -> Mapping[str, Fold] | None:
     """
     if not has_log(spec) or spec.groups:
         return None
-    if newest_counts(spec):
+    if spec.newest_counts:
         sized = all(spec.schema[name].name in _OF_ONE_SIZE for name in spec.column_rules)
         return dict.fromkeys(spec.column_rules, Fold.LAST) if sized and spec.column_rules else None
     folds = {}

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from uuid import uuid4
 
 from attrs import evolve
 
 from ....domain.errors import NotSupported
-from ..spec import columns
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from ..spec import TableMetadata
+from ..spec import TableMetadata, columns
 
 _MODE, _MOST = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
 _ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"

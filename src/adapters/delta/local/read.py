@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Collection, Iterable
+from typing import Any
 
+import narwhals as nw
 import polars as pl
 from attrs import define, evolve
 
 from ....domain.table.change import Matching
+from ....domain.table.spec import TableSpec
 from ...memory_limit import hold_files
-from ...polars.file_cache import IN_MEMORY
+from ...polars.file_cache import IN_MEMORY, FileCache
 from ...polars.match import bounds_of, only_matching, with_distinct_keys
 from ...polars.schema import lazy, polars_schema
 from ...shared.match import parted
+from ..actions import DataFile
 from ..prune import prune
 from ..stored import APPENDED, OPERATION, has_log, key_inside, stored_schema
 from ..version import DeltaVersion
 from .data_files import DataFiles, is_scanned
 from .log import LocalLog
 from .mapping import physical_names
-from .rows import fold_parts, fold_rows, newest_counts, select_newest
-
-if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
-
-    import narwhals as nw
-
-    from ....domain.table.spec import TableSpec
-    from ...polars.file_cache import FileCache
-    from ..actions import DataFile
+from .rows import fold_parts, fold_rows, select_newest
 
 
 @define(eq=False)
@@ -107,7 +102,7 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         if early.keys is not None:
             return only_matching(fold_rows(matching, spec, key, deletes=deletes), late, spec.schema)
         log_rows = only_matching(self.stored(log), early, spec.schema).filter(logged)
-        if late.keys is not None and newest_counts(spec):
+        if late.keys is not None and spec.newest_counts:
             return select_newest(only_matching(matching, late, spec.schema), log_rows, spec, key)
         base = [file for file in files if file.may_append]
         base_rows = only_matching(self.stored(base), early, spec.schema).filter(~logged)

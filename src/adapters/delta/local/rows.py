@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import narwhals as nw
 import polars as pl
 
-from ....domain.table.change import POSITION
-from ....domain.table.merge import Latest, Replace, Sum, fold
+from ....domain.table.change import POSITION, Change
+from ....domain.table.merge import Latest, Sum, fold
 from ....domain.table.schema import INTEGERS
+from ....domain.table.spec import TableSpec
 from ...polars.schema import collect, conform, lazy, polars_schema
 from ...polars.sums import add_up, may_overflow
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import narwhals as nw
-
-    from ....domain.table.change import Change
-    from ....domain.table.spec import TableSpec
 
 _LAST = "_last"
 _PLAIN_ORDER = frozenset({*INTEGERS, "decimal", "date", "timestamp", "timestamp_ntz"})
@@ -29,10 +24,9 @@ _PLAIN_ORDER = frozenset({*INTEGERS, "decimal", "date", "timestamp", "timestamp_
 
 def as_rows(change: Change, spec: TableSpec, sequence: int) -> pl.DataFrame | None:
     """A change of a keyed table as rows with `_sequence` and `_op`; None if the change is empty."""
-    added = change.append if change.overwrite is None else change.overwrite
     parts = []
-    if added is not None:
-        parts.append(with_operation(collect(added), spec, sequence, APPENDED))
+    if change.added is not None:
+        parts.append(with_operation(collect(change.added), spec, sequence, APPENDED))
     if change.merge is not None:
         parts.append(with_operation(one_row_per_key(change.merge, spec), spec, sequence, MERGED))
     if change.delete is not None:
@@ -56,13 +50,8 @@ def one_row_per_key(rows: nw.LazyFrame[Any], spec: TableSpec) -> pl.DataFrame:
     return _folded(ordered, spec, spec.key)
 
 
-def newest_counts(spec: TableSpec) -> bool:
-    """Whether the newest stored row of a key is its row, as it is."""
-    return not spec.groups and all(isinstance(rule, Replace) for rule in spec.column_rules.values())
-
-
 def select_newest(found: pl.LazyFrame, log: pl.LazyFrame, spec: TableSpec, key: Sequence[str]) -> pl.LazyFrame:
-    """The rows that are the newest of their keys, and not deleted, with their `_sequence`; see `newest_counts`.
+    """The rows that are the newest of their keys, and not deleted, with their `_sequence`, if the newest row counts.
 
     Args:
         found: some stored rows.
@@ -87,7 +76,7 @@ def fold_rows(rows: pl.LazyFrame, spec: TableSpec, key: Sequence[str], *, delete
         deletes: whether the rows may include deletes.
     """
     names = _columns(spec, key)
-    if newest_counts(spec):
+    if spec.newest_counts:
         newest = rows.sort(SEQUENCE).unique(key, keep="last", maintain_order=False)
         return newest.filter(pl.col(OPERATION) != DELETED).select(names)
     newest_image = _latest_of_all(spec)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import define, evolve, field
 
+from ....domain.epoch.epoch import Mark
 from ....domain.errors import StoreUnavailable, VersionExpired
 from ....domain.ports import Commit, Expiry, Version
 from ....domain.table.apply import add_columns
-from ....domain.table.change import Matching
+from ....domain.table.change import Change, Matching
 from ....domain.table.net_changes import net_changes
 from ....domain.table.schema import Schema
 from ....domain.table.spec import Ensured, TableSpec
@@ -22,7 +25,6 @@ from ...shared.kept_store import FolderStore
 from ...shared.leases import LeaseFiles
 from ...shared.local_files import LocalFiles
 from ...shared.path import absolute, folder_of
-from .. import spec as definition
 from ..compaction_policy import CompactionPolicy, keeps_most
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
@@ -30,15 +32,7 @@ from .compaction import adds_up, prepare_compaction
 from .log import CommitConflict, LocalLog
 from .lookups import Lookups
 from .read import LocalVersion
-from .write import prepare_change, prepare_restore
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from datetime import datetime
-
-    from ....domain.epoch.epoch import Mark
-    from ....domain.table.change import Change
-    from .write import Writing
+from .write import Writing, prepare_change, prepare_restore
 
 _TRIES = 5
 
@@ -56,10 +50,7 @@ class _Table(UsedTable[LocalLog, LocalVersion]):
     is_patient: bool = field(init=False, default=False)
 
     def at(self, version: int) -> LocalVersion:
-        spec = self.spec
-        if spec.whole and version >= 0:
-            spec = evolve(spec, schema=definition.columns(self.log.state(version).table.schema_text))
-        return LocalVersion(spec, self.log, version, self.cache)
+        return LocalVersion(self.spec_at(version), self.log, version, self.cache)
 
 
 @define(eq=False)
@@ -82,12 +73,8 @@ class LocalDeltaStore(FolderStore):
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
-        log, added = LocalLog(folder_of(self.root, spec.name)), Schema(())
-        definition.check_column_names(spec)
-        if (newest := log.newest()) >= 0:
-            counted = None if published is None else partial(_columns_at, log, spec, published.get(spec.name))
-            there = definition.read_spec(log.state(newest).table, spec.name)
-            added = definition.check_continues(there, spec, counted)
+        log = LocalLog(folder_of(self.root, spec.name))
+        added = log.added_columns(spec, published)
         self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, LocalFiles), cache=self.cache)
         return added
 
@@ -223,21 +210,10 @@ def _append(log: LocalLog, newest: int, writing: Writing, mark: Mark) -> int:
     while True:
         try:
             return log.append(
-                log.state(newest),
-                writing.actions,
-                table=writing.table,
-                mark=mark.to_json(),
-                sequence=mark.sequence,
+                log.state(newest), writing.actions, table=writing.table, mark=mark.to_json(), sequence=mark.sequence
             )
         except CommitConflict:
             later = log.newest()
             if not writing.only_adds or not all(log.commit(each).is_upkeep for each in range(newest + 1, later + 1)):
                 raise
             newest = later
-
-
-def _columns_at(log: LocalLog, spec: TableSpec, version: Version | None) -> Schema:
-    """The columns of a version; those of the spec if there is none."""
-    if version is None:
-        return spec.schema
-    return definition.columns(log.state(log.number(version)).table.schema_text)

@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from attrs import evolve, field, frozen
 
 from ....domain.table.apply import apply_change, touched_keys
-from ....domain.table.change import Matching
+from ....domain.table.change import Change, Matching
 from ....domain.table.schema import Schema
+from ....domain.table.spec import TableSpec
 from ...polars.match import bounds_of
 from ...polars.schema import collect, conform, lazy
 from ...polars.sums import add_up
+from ..actions import DataFile
 from ..prune import prune
 from ..spec import TableMetadata, check_plain_names, describe, schema_json, widen_schema
 from ..stored import APPENDED, bounded_columns, has_log
@@ -21,9 +23,6 @@ from .rows import as_rows, one_row_per_key, with_operation
 if TYPE_CHECKING:
     import polars as pl
 
-    from ....domain.table.change import Change
-    from ....domain.table.spec import TableSpec
-    from ..actions import DataFile
     from .read import LocalVersion
 
 
@@ -69,8 +68,8 @@ def prepare_change(change: Change, stored: LocalVersion, sequence: int, file_byt
         found = as_rows(change, spec, sequence)
         added = [] if found is None else files.write(found, bounded)
     elif change.merge is None and change.delete is None:
-        plain = change.append if change.overwrite is None else change.overwrite
-        added = [] if plain is None else files.write(conform(collect(plain), spec.schema, spec.name))
+        plain = None if change.added is None else conform(collect(change.added), spec.schema, spec.name)
+        added = [] if plain is None else files.write(plain)
     else:
         rows, gone = _merge(change, stored)
         added = files.write(rows)

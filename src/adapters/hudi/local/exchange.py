@@ -10,14 +10,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.pandas.serializers import ArrowStreamSerializer
 from pyspark.sql.pandas.types import to_arrow_schema
 
+from ....domain.table.schema import Schema
 from ...memory_limit import hold_rows
-from ...polars.schema import conform, polars_schema
+from ...polars.schema import polars_schema
 from ...spark.schema import spark_schema
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from ....domain.table.schema import Schema
 
 
 def to_polars(rows: DataFrame, schema: Schema) -> pl.DataFrame:
@@ -32,14 +31,10 @@ def to_polars(rows: DataFrame, schema: Schema) -> pl.DataFrame:
     return found.select(pl.col(name).cast(dtype) for name, dtype in polars_schema(schema).items())
 
 
-def to_spark(session: SparkSession, rows: pl.DataFrame, schema: Schema, table: str) -> DataFrame:
-    """Rows as a frame of Spark in exactly a schema's columns; few rows become a part of its plan.
-
-    Raises:
-        BadInput: a column is missing, or a value does not fit its type; `table` is named.
-    """
+def to_spark(session: SparkSession, rows: pl.DataFrame, schema: Schema) -> DataFrame:
+    """Rows in exactly a schema's columns as a frame of Spark; few rows become a part of its plan."""
     structure = spark_schema(schema)
-    arrow = conform(rows, schema, table).to_arrow(compat_level=pl.CompatLevel.oldest())
+    arrow = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
     jvm: Any = session._jvm
     made = session._sc._serialize_to_jvm(
         arrow.cast(to_arrow_schema(structure)).to_batches(),

@@ -7,23 +7,20 @@ Spark reads the table.
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping
 from io import BytesIO
+from pathlib import Path
 from struct import Struct, error
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import fastavro
 import polars as pl
 from attrs import frozen
 
 from ....domain.errors import EngineLimit, TableDamaged
+from ....domain.table.schema import Schema
 from ...polars.schema import polars_schema
 from ..names import DELETED, GONE, SEQUENCE, stored_name
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-    from pathlib import Path
-
-    from ....domain.table.schema import Schema
 
 RECORD_KEY = "_hoodie_record_key"
 """string: Hudi's own copy of a row's key, which identifies the row within its file group."""

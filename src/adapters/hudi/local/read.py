@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import polars as pl
 from attrs import define
 
 from ....domain.table.change import Matching
 from ....domain.table.merge import fold
-from ....domain.table.schema import column
+from ....domain.table.schema import Schema, column
+from ....domain.table.spec import TableSpec
 from ...memory_limit import hold_files
 from ...polars.calendar import read_footer
-from ...polars.file_cache import IN_MEMORY, READ_WHOLE
+from ...polars.file_cache import IN_MEMORY, READ_WHOLE, FileCache
 from ...polars.file_errors import explain_read_errors
 from ...polars.match import bounds_of, only_matching, with_distinct_keys
 from ...polars.schema import lazy, polars_schema, polars_type
@@ -22,16 +24,9 @@ from ...polars.sums import add_up
 from ...shared.match import parted
 from ..names import GONE, SEQUENCE, stored_name
 from ..read import may_hold
+from ..timeline import Timeline
 from .log_file import RECORD_KEY, read_log
 from .slices import Slice, slices
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator
-
-    from ....domain.table.schema import Schema
-    from ....domain.table.spec import TableSpec
-    from ...polars.file_cache import FileCache
-    from ..timeline import Timeline
 
 
 @define(eq=False)

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
 
 from attrs import frozen
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping
-    from pathlib import Path
 
 _TIMELINE = ".hoodie/timeline"
 _COMPLETED = re.compile(r"(\d+)_\d+\.(?:commit|deltacommit|replacecommit)")

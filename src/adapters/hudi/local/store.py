@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 import polars as pl
 from attrs import define, evolve, field
 
+from ....domain.epoch.epoch import Mark
+from ....domain.ports import Version
 from ....domain.table.apply import merge_rows
 from ....domain.table.change import POSITION, Change, Matching
-from ....domain.table.merge import Replace
 from ....domain.table.net_changes import net_changes
 from ....domain.table.schema import Schema, column
+from ....domain.table.spec import TableSpec
 from ...polars.file_cache import FileCache
 from ...polars.schema import collect, conform, empty, lazy
 from ...polars.sums import add_up
 from ...spark import schema as spark
 from ...spark.own_session import work_in_own_session
 from ..errors import translate_errors
-from ..store import HudiStore
+from ..read import TableVersion
+from ..store import HudiStore, Table
 from ..write import prepare_merged
 from .exchange import to_polars, to_spark
 from .read import LocalVersion
-
-if TYPE_CHECKING:
-    from ....domain.epoch.epoch import Mark
-    from ....domain.ports import Version
-    from ....domain.table.spec import TableSpec
-    from ..read import TableVersion
-    from ..store import Table
 
 
 @work_in_own_session
@@ -65,7 +60,7 @@ class LocalHudiStore(HudiStore):
             prepared = self._prepare(used, change)
         if change.replaces or used.definition.folded:
             return super().commit(table, prepared, mark)
-        return self._commit_marked(used, mark, partial(prepare_merged, prepared))
+        return self._commit_marked(used, mark, lambda now, _sequence: prepare_merged(prepared, now))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._tables[table]
@@ -92,31 +87,28 @@ class LocalHudiStore(HudiStore):
         spec = used.spec
         if change.overwrite is not None:
             schema = Schema.of(change.overwrite) if spec.whole else spec.schema
-            return Change(overwrite=self._to_spark(change.overwrite, schema, spec.name))
+            return Change(overwrite=self._to_spark(conform(collect(change.overwrite), schema, spec.name), schema))
         if change.load is not None:
-            return Change(load=self._to_spark(change.load, _placed(spec.schema, change.load), spec.name))
+            schema = _placed(spec.schema, change.load)
+            return Change(load=self._to_spark(conform(collect(change.load), schema, spec.name), schema))
         appended = None if change.append is None else conform(collect(change.append), spec.schema, spec.name)
         merged = None if change.merge is None else self._merged(used, change.merge)
-        keys = None if change.delete is None else collect(change.delete.select(*spec.key))
+        key = spec.schema.select(spec.key)
+        keys = None if change.delete is None else conform(collect(change.delete), key, spec.name)
         given = [each for each in (appended, merged) if each is not None]
-        rows = self._filled(pl.concat(given) if given else None, spec.schema, spec.name)
+        rows = self._filled(pl.concat(given) if given else None, spec.schema)
         adds = used.definition.folded or merged is None or not merged.height
-        return Change(
-            append=rows if adds else None,
-            merge=None if adds else rows,
-            delete=self._filled(keys, spec.schema.select(spec.key), spec.name),
-        )
+        return Change(append=rows if adds else None, merge=None if adds else rows, delete=self._filled(keys, key))
 
-    def _filled(self, rows: pl.DataFrame | None, schema: Schema, table: str) -> nw.LazyFrame[Any] | None:
+    def _filled(self, rows: pl.DataFrame | None, schema: Schema) -> nw.LazyFrame[Any] | None:
         """Rows as a frame of Spark; None if there are none."""
-        return None if rows is None or not rows.height else self._to_spark(lazy(rows), schema, table)
+        return None if rows is None or not rows.height else self._to_spark(rows, schema)
 
     def _merged(self, used: Table, incoming: nw.LazyFrame[Any]) -> pl.DataFrame:
         """Incoming rows, folded with each other and with the stored rows of their keys, if a rule needs these."""
         spec = used.spec
         newest = used.whole(used.timeline.newest())
-        alone = newest.folded or newest.version is None
-        alone |= not spec.groups and all(rule == Replace() for rule in spec.column_rules.values())
+        alone = newest.folded or newest.version is None or spec.newest_counts
         rows = lazy(conform(collect(incoming), _placed(spec.schema, incoming), spec.name))
         there = empty(spec.schema) if alone else self._stored(used, newest, rows.select(*spec.key))
         return collect(merge_rows(lazy(there), rows, spec, add_up))
@@ -127,8 +119,8 @@ class LocalHudiStore(HudiStore):
             return to_polars(newest.content(wanted), used.spec.schema)
         return self._local(used, newest).content(Matching(keys)).collect()
 
-    def _to_spark(self, frame: nw.LazyFrame[Any], schema: Schema, table: str) -> nw.LazyFrame[Any]:
-        return spark.lazy(to_spark(self.session, collect(frame), schema, table))
+    def _to_spark(self, rows: pl.DataFrame, schema: Schema) -> nw.LazyFrame[Any]:
+        return spark.lazy(to_spark(self.session, rows, schema))
 
     def _from_spark(self, frame: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return lazy(to_polars(frame.to_native(), Schema.of(frame)))
@@ -137,7 +129,8 @@ class LocalHudiStore(HudiStore):
         """The same conditions, with keys as a frame of Spark."""
         if matching is None or matching.keys is None:
             return matching
-        return evolve(matching, keys=self._to_spark(matching.keys, Schema.of(matching.keys), table))
+        schema = Schema.of(matching.keys)
+        return evolve(matching, keys=self._to_spark(conform(collect(matching.keys), schema, table), schema))
 
 
 def _placed(schema: Schema, rows: nw.LazyFrame[Any]) -> Schema:

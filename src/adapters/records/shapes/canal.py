@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import polars as pl
 
+from ....domain.source.changelog.canal import KINDS
 from ....domain.source.changelog.log_columns import COMMITTED
 from ....domain.source.transactions import COMMIT_TIME, TRANSACTION
-from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
+from ....domain.table.row_kind import UPDATE_AFTER
 from .cell import SOME_TEXT, Writing
 from .draft import TIMESTAMP, Draft, Image
 from .places import committed
 from .sample import Node, Unlearnable
 
-_KINDS = {"INSERT": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
-
 
 def canal(draft: Draft) -> None:
     """Read a message."""
-    kind, ddl = _KINDS.get(draft.word("type") or ""), draft.keep(draft.root.at("isDdl"))
+    kind, ddl = KINDS.get(draft.word("type") or ""), draft.keep(draft.root.at("isDdl"))
     if kind is None or (ddl is not None and ddl.text not in ("false", "null")):
         raise Unlearnable("type")
     draft.kind = kind

@@ -126,10 +126,8 @@ def _file(draft: Draft) -> LogFile:
 
 def _position(draft: Draft) -> pl.Expr:
     for name in ("pos", "lsn", "scn"):
-        node = draft.root.at("source", name)
-        if node is not None and node.kind != "null":
+        if draft.given(draft.root.at("source", name)):
             return draft.field(BIGINT, "source", name)
-        draft.keep(node)
     return pl.lit(None)
 
 
@@ -137,9 +135,7 @@ def _name(draft: Draft) -> pl.Expr | None:
     """Take the name of the transaction; None if there is none."""
     if (marked := _marked(draft)) is not None:
         return _text(draft, marked.at("id"))
-    number = draft.root.at("source", "txId")
-    if number is None or number.kind == "null":
-        draft.keep(number)
+    if (number := draft.given(draft.root.at("source", "txId"))) is None:
         return _text(draft, draft.root.at("source", "gtid"))
     if number.kind != "number" or number.text.startswith("0"):
         raise Unlearnable("txId")
@@ -148,18 +144,14 @@ def _name(draft: Draft) -> pl.Expr | None:
 
 def _marked(draft: Draft) -> Node | None:
     """The transaction block of the message; None if it is null."""
-    marked = draft.root.at("transaction")
-    if marked is not None and marked.kind == "object":
-        return marked
-    if marked is not None and marked.kind != "null":
+    marked = draft.given(draft.root.at("transaction"))
+    if marked and marked.kind != "object":
         raise Unlearnable("transaction")
-    draft.keep(marked)
-    return None
+    return marked
 
 
 def _text(draft: Draft, node: Node | None) -> pl.Expr | None:
-    if node is None or node.kind == "null":
-        draft.keep(node)
+    if (node := draft.given(node)) is None:
         return None
     if node.kind != "string" or node.text == '""':
         raise Unlearnable("transaction")
@@ -169,9 +161,7 @@ def _text(draft: Draft, node: Node | None) -> pl.Expr | None:
 def _log_columns(draft: Draft) -> Image:
     if not draft.spec.tells_log:
         return {}
-    row = None
-    if not _of_snapshot(draft):
-        row = whole(draft, draft.root.at("source", "row"))
+    row = None if _of_snapshot(draft) else whole(draft, draft.root.at("source", "row"))
     at = {name: draft.root.at("source", name) for name in ("pos", "name", "server_id", "gtid", "ts_ms")}
     position = whole(draft, at["pos"])
     servers = (server(draft, at["name"]), server(draft, at["server_id"]), gtid_server(draft, at["gtid"]))

@@ -71,6 +71,13 @@ class Draft:
             self._kept.add(leaf.start)
         return node
 
+    def given(self, node: Node | None) -> Node | None:
+        """The value; None if there is none, or null, which is then a part of the shape."""
+        if node is not None and node.kind != "null":
+            return node
+        self.keep(node)
+        return None
+
     def word(self, *path: str | int) -> str | None:
         """The string at a path, as a part of the shape; None if there is none, or null.
 
@@ -168,9 +175,7 @@ class Draft:
 
         Whether the field is null is a part of the shape.
         """
-        node = self.root.at(*path)
-        if node is None or node.kind == "null":
-            self.keep(node)
+        if (node := self.given(self.root.at(*path))) is None:
             return pl.lit(None)
         made = cell(type_, node, Writing("UTC", unit=unit))
         return self.capture(node, made.pattern, made.convert)

@@ -59,9 +59,7 @@ def _commit(draft: Draft) -> bool | None:
 
 
 def _row(draft: Draft) -> pl.Expr:
-    node, last = draft.root.at("xoffset"), _commit(draft)
-    if last and (node is None or node.kind == "null"):
-        draft.keep(node)
+    if _commit(draft) and draft.given(draft.root.at("xoffset")) is None:
         return pl.lit(LAST_ROW)
     return draft.field(BIGINT, "xoffset")
 
@@ -99,9 +97,8 @@ def _log_columns(draft: Draft) -> Image:
 def _transaction(draft: Draft) -> Image:
     if not draft.spec.tells_transactions:
         return {}
-    time, name = draft.field(TIMESTAMP, "ts", unit="s"), draft.root.at("xid")
-    if name is None or name.kind == "null":
-        draft.keep(name)
+    time = draft.field(TIMESTAMP, "ts", unit="s")
+    if draft.given(draft.root.at("xid")) is None:
         return {COMMIT_TIME: time}
     last = pl.lit(_commit(draft) is True)
     return {TRANSACTION: draft.field(STRING, "xid"), COMMIT: last, COMMIT_TIME: time, EVENT: _row(draft)}

@@ -68,8 +68,7 @@ def log_place(
 
 def whole(draft: Draft, node: Node | None) -> pl.Expr | None:
     """Take a whole number that is not negative; None if the field is null."""
-    if node is None or node.kind == "null":
-        draft.keep(node)
+    if (node := draft.given(node)) is None:
         return None
     if node.kind != "number":
         raise Unlearnable("no number")
@@ -108,8 +107,7 @@ def server(draft: Draft, node: Node | None) -> str | int | None:
 
 def gtid_server(draft: Draft, node: Node | None) -> str | None:
     """The server of a GTID, as a part of the shape; the transaction's number in it is not."""
-    if node is None or node.kind == "null":
-        draft.keep(node)
+    if (node := draft.given(node)) is None:
         return None
     if node.word is None:
         raise Unlearnable("gtid")

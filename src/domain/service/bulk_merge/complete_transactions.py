@@ -9,7 +9,7 @@ import narwhals as nw
 from attrs import define, field, frozen
 
 from ...epoch.batch import ERROR, Batch, lane
-from ...epoch.watermark import format_watermark, instant
+from ...epoch.watermark import format_time, instant
 from ...ledger.ledger import Snapshot
 from ...ports import FrameCache, Version
 from ...source.transactions import AT, COMMIT_TIME, TRANSACTION, find_incomplete, is_mark, split_complete
@@ -130,7 +130,7 @@ class TransactionFilter:
             named = named.join(find_incomplete(named), on=TRANSACTION, how="semi")
         first = collect_small(named.sort(COMMIT_TIME, TRANSACTION).head(1).select(TRANSACTION, COMMIT_TIME))
         return tuple(
-            f"transaction {line[TRANSACTION]} of {format_watermark(instant(line[COMMIT_TIME]))} still waits for its"
+            f"transaction {line[TRANSACTION]} of {format_time(instant(line[COMMIT_TIME]))} still waits for its"
             " other rows. Later changes of the same keys wait for it, and so does the watermark. It goes on by itself"
             " if its partition is only read later than others. If its rows were lost, send all of them again, or load"
             " the table with another pipeline name"

@@ -41,7 +41,7 @@ class LateChunks:
         """The event time (UTC) after which deletes are known, at a publication at which the load is done; None: any."""
         if self.undo_log is None:
             return None
-        watermark = snapshot.publication.watermark if snapshot.publication else None
+        watermark = snapshot.watermark
         return self.undo_log.cut(watermark) if self.settings.position else self._newest_change(snapshot) or watermark
 
     def _newest_change(self, snapshot: Snapshot) -> datetime | None:

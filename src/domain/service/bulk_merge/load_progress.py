@@ -235,11 +235,7 @@ class BulkLoadProgress:
         """Convert a row, with the columns of table `chunks`, to a chunk."""
         search_ts = line[SEARCH_TS]
         return Chunk(
-            line[CHUNK],
-            KeyRange(line[LOW], line[HIGH]),
-            line[ROWS],
-            _instant(search_ts),
-            self._reach_of(line),
+            line[CHUNK], KeyRange(line[LOW], line[HIGH]), line[ROWS], _instant(search_ts), self._reach_of(line)
         )
 
     def _reach_of(self, line: dict[str, Any]) -> Reach | None:

@@ -123,15 +123,14 @@ class BulkMergeStep:
     def catch_up(self, snapshot: Snapshot) -> Step | None:
         """See `Service.catch_up`. A chunk that cannot be read again settles in a later epoch than its own."""
         state = self.progress.read_state(snapshot)
-        watermark = snapshot.publication.watermark if snapshot.publication else None
-        epoch_input = EpochInput(snapshot, None, None, (), state, None, watermark)
+        epoch_input = EpochInput(snapshot, None, None, (), state, None, snapshot.watermark)
         if not any(self.progress.can_settle(chunk, epoch_input) for chunk in state.waiting):
             return None
-        return Step(self._plan_changes(epoch_input), 0, 0, None, watermark=watermark)
+        return Step(self._plan_changes(epoch_input), 0, 0, None, watermark=snapshot.watermark)
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
         """See `Service.idle`. Waiting chunks settle, and unread chunks that depend on the watermark can be read."""
-        so_far = snapshot.publication.watermark if snapshot.publication else None
+        so_far = snapshot.watermark
         if oldest := self.transactions.oldest(snapshot):
             until = min(until, oldest - _INSTANT)
         if not self.settings.waits or (so_far is not None and until <= so_far):
@@ -150,7 +149,7 @@ class BulkMergeStep:
             newest: the newest event time of the batch (UTC).
             oldest: the earliest commit time of the waiting rows (UTC).
         """
-        so_far, delay = snapshot.publication.watermark if snapshot.publication else None, self.settings.watermark_delay
+        so_far, delay = snapshot.watermark, self.settings.watermark_delay
         if newest is not None and oldest is not None:
             newest = min(newest, oldest - _INSTANT + delay)
         return advance(so_far, newest, delay)

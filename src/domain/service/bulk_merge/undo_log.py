@@ -2,31 +2,28 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from datetime import datetime, timedelta
+from typing import Any
 
 import narwhals as nw
 from attrs import define, field
 
+from ...duration import EPOCH
 from ...epoch.watermark import subtract
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, Version
 from ...source.transactions import AT
 from ...table.apply import select_matching
 from ...table.change import Between, Matching
 from ...table.natural_order import with_natural
 from ...table.schema import DataType
+from ...table.spec import TableSpec
 from ..memo import Memo
 from ..segments import SEGMENT, Segments
-from .tables import ADDS, DELETED
+from .events import Events
+from .settings import BulkMergeSettings
+from .tables import ADDS, DELETED, BulkMergeTables
 
-if TYPE_CHECKING:
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, Version
-    from ...table.spec import TableSpec
-    from .events import Events
-    from .settings import BulkMergeSettings
-    from .tables import BulkMergeTables
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _PARTS = 24
 """The history expires in this many steps."""
 _SHORTEST = timedelta(seconds=1)
@@ -65,7 +62,7 @@ class UndoLog:
 
     def cut(self, watermark: datetime | None) -> datetime | None:
         """The earliest event time (UTC) as of which rows can be read at a watermark; None: any."""
-        return None if watermark is None else subtract(_EPOCH, -self._first(watermark) * self._interval)
+        return None if watermark is None else subtract(EPOCH, -self._first(watermark) * self._interval)
 
     def assign_segments(
         self, entries: nw.LazyFrame[Any], watermark: datetime | None, table: TableSpec | None = None
@@ -92,7 +89,7 @@ class UndoLog:
             until: the new watermark (UTC).
             table: the table, partitioned as `recent`; None: `recent`.
         """
-        before = snapshot.publication.watermark if snapshot.publication else None
+        before = snapshot.watermark
         if until is None or before is None or self._first(until) == self._first(before):
             return None
         expired = Matching(within={SEGMENT: Between(-_UNBOUNDED, self._first(until) - 1)})
@@ -137,7 +134,7 @@ class UndoLog:
 
     def _is_recent(self, snapshot: Snapshot, moment: datetime) -> bool:
         """Whether so few changes are after a moment that reading them all costs no more than those of a few keys."""
-        newest = snapshot.publication.watermark if snapshot.publication else None
+        newest = snapshot.watermark
         return newest is not None and self._number(moment) >= self._number(newest) - 1
 
     def _first_after(self, snapshot: Snapshot, moment: datetime) -> nw.LazyFrame[Any]:
@@ -187,7 +184,7 @@ class UndoLog:
         return self._every // _SHORTEST * _SHORTEST
 
     def _number(self, moment: datetime) -> int:
-        return (moment - _EPOCH) // self._interval
+        return (moment - EPOCH) // self._interval
 
     def _first(self, watermark: datetime) -> int:
         """The first segment that has not expired at a watermark."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import Any
 
 import narwhals as nw
 from attrs import evolve, frozen
 
-from ...epoch.watermark import format_watermark, instant
+from ...epoch.watermark import format_time, instant
 from ...errors import ConfigError
+from ...ledger.ledger import Snapshot
+from ...ports import FrameCache
 from ...source.bulk import CHUNK, SEARCH_TS
 from ...source.transactions import COMMIT_TIME
 from ...table.change import Matching
@@ -18,18 +21,10 @@ from ...table.schema import Column, Schema, column
 from ...table.view_spec import ViewSpec
 from ..base import PendingRows, ReadAt
 from ..row_changes import read_row_changes
-from .load_progress import row_count
-from .tables import DELETED, EXACT_FROM, HIGH, LOW, ROWS, SETTLED
-
-if TYPE_CHECKING:
-    from datetime import datetime
-
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameCache
-    from .load_progress import BulkLoadProgress
-    from .settings import BulkMergeSettings
-    from .tables import BulkMergeTables
-    from .undo_log import UndoLog
+from .load_progress import BulkLoadProgress, row_count
+from .settings import BulkMergeSettings
+from .tables import DELETED, EXACT_FROM, HIGH, LOW, ROWS, SETTLED, BulkMergeTables
+from .undo_log import UndoLog
 
 ROWS_VIEW, SETTLED_VIEW = "rows", "settled"
 _CHUNK, _COUNT = "chunk", "_count"
@@ -79,9 +74,7 @@ class BulkMergeViews:
         if at.as_of is None:
             return self._select_rows(at.snapshot.read(self.tables.current.name, matching))
         if reason := self.held_back(at):
-            raise ConfigError(
-                f"rows of pipeline {self.settings.pipeline!r} as of {format_watermark(at.as_of)}: {reason}"
-            )
+            raise ConfigError(f"rows of pipeline {self.settings.pipeline!r} as of {format_time(at.as_of)}: {reason}")
         assert self.undo_log is not None
         return self.undo_log.read_as_of(at.snapshot, at.as_of, matching)
 
@@ -96,10 +89,10 @@ class BulkMergeViews:
             waiting = f"{len(state.waiting)} chunks wait for the changelog" if state.waiting else "chunks are unread"
             return f"its bulk is still being loaded ({waiting})"
         if state.exact_from is not None and at.as_of < state.exact_from:
-            return f"its bulk was read later; the earliest possible time is {format_watermark(state.exact_from)}"
-        cut = self.undo_log.cut(at.snapshot.publication.watermark if at.snapshot.publication else None)
+            return f"its bulk was read later; the earliest possible time is {format_time(state.exact_from)}"
+        cut = self.undo_log.cut(at.snapshot.watermark)
         if cut is not None and at.as_of < cut:
-            return f"its history reaches back to {format_watermark(cut)}; make `history` longer"
+            return f"its history reaches back to {format_time(cut)}; make `history` longer"
         return None
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:

@@ -177,9 +177,19 @@ class PaneState:
         known = self.compute_by_round(late.select(*named).unique(), on_time, late, tick_range)
         before = amount.shift(1).over(*named, PANE, order_by=ROUND)
         known = known.with_columns(amount.alias(NEW), before.alias(OLD)).filter(nw.col(ROUND) > BEGINNING)
-        changed = add_effects(known, self.sum_exprs, [*named, ROUND])
+        return self.sum_effects(known, ROUND)
+
+    def sum_effects(self, running: nw.LazyFrame[Any], *also: str) -> nw.LazyFrame[Any]:
+        """Return how much the epoch changes `sum_columns` of each group, from each pane on.
+
+        Args:
+            running: rows with `OLD` and `NEW`, as `compute_running` returns them.
+            also: more columns that tell rows apart, such as `ROUND`.
+        """
+        *named, _pane = self.table.key
+        changed = add_effects(running, self.sum_exprs, [*named, *also])
         changed = changed.filter(nw.any_horizontal(*(nw.col(into) != 0 for into in self.sum_exprs), ignore_nulls=False))
-        return changed.group_by(*self.group, PANE, ROUND).agg(nw.col(into).sum() for into in self.sum_exprs)
+        return changed.group_by(*self.group, PANE, *also).agg(nw.col(into).sum() for into in self.sum_exprs)
 
 
 def add_effects(

@@ -8,13 +8,13 @@ their end. For clock changes, see `boundaries`.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import narwhals as nw
 from attrs import field, frozen
 
-from ...duration import microseconds
+from ...duration import micros_of, microseconds
 from ...errors import ConfigError
 from ...ports import FrameFunctions
 from ..boundaries import Boundaries, quotient, remainder
@@ -23,7 +23,6 @@ WINDOW, PANE = "_window", "_pane"
 """bigint: the start of a window, and the end of a pane, in microseconds from 1970 in UTC."""
 
 _DAY = timedelta(days=1)
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _WALL, _MOMENT, _STEPS, _START, _END = "_wall", "_moment", "_steps", "_start_wall", "_end_of_window"
 _NEXT_WALL = "_wall_of_next"
 
@@ -91,19 +90,9 @@ class Panes:
         ends = nw.min_horizontal(nw.col(PANE), nw.col(_END)).alias(PANE)
         return rows.with_columns(ends).drop(_END, _MOMENT, _STEPS)
 
-    @staticmethod
-    def to_micros(moment: datetime) -> int:
-        """Convert an instant to microseconds, as in `WINDOW` and `PANE`."""
-        return microseconds(moment - _EPOCH)
-
-    @staticmethod
-    def to_moment(micros: int) -> datetime:
-        """Convert microseconds back to an instant (UTC)."""
-        return _EPOCH + timedelta(microseconds=micros)
-
     def find_last_end(self, moment: datetime) -> int:
         """Return the latest end of a pane at or before an instant."""
-        micros = self.to_micros(moment)
+        micros = micros_of(moment)
         if self.daily:
             return self._days.start_of(self._days.floor_of(micros))
         start = self.find_window(micros)
@@ -111,7 +100,7 @@ class Panes:
 
     def find_next_end(self, moment: datetime) -> int:
         """Return the end of the pane that contains an instant."""
-        micros = self.to_micros(moment)
+        micros = micros_of(moment)
         if self.daily:
             return self._days.start_of(self._days.floor_of(micros) + self.step)
         end = self._windows.start_of(self._windows.floor_of(micros) + self.size)

@@ -53,8 +53,7 @@ class Revisions:
         """Return zero sums for each pane with late rows in a window that is still open, so that it gets totals."""
         since = nw.lit(tick_range.before + 1).cast(nw.Int64).alias(_FIRST)
         open_rows = self.panes.filter_open(late.with_columns(since), _FIRST, self.engine)
-        zeros = (nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in self.tables.sum_schema.columns)
-        return open_rows.select(*self.tables.group, PANE, *zeros)
+        return open_rows.select(*self.tables.group, PANE, *self.tables.sum_schema.filled(0))
 
     def make(
         self, late: nw.LazyFrame[Any], deltas: PaneDeltas, closed: ClosedPanes, tick_range: TickRange
@@ -93,8 +92,8 @@ class Revisions:
         """Return the sums of groups with late rows at the panes closed before, as known before the epoch."""
         key, names = (*self._group, PANE), self.tables.sum_schema.names
         ticks = known.filter(nw.col(PANE) <= tick_range.before).unique([*key], keep="last", order_by=[ROUND])
-        zeros = (nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in self.tables.sum_schema.columns)
-        late_panes = late.filter(nw.col(ENTRIES) > 0, nw.col(PANE) <= tick_range.before).select(*key, *zeros)
+        late_panes = late.filter(nw.col(ENTRIES) > 0, nw.col(PANE) <= tick_range.before)
+        late_panes = late_panes.select(*key, *self.tables.sum_schema.filled(0))
         added = self.engine.add_up(nw.concat([self._diff_ticks(ticks), late_panes]), key, names)
         totals = self.ticks.cumulate(added)
         if self.ticks.dense:

@@ -14,8 +14,7 @@ import narwhals as nw
 
 from ...table.schema import TIMES as MOMENTS
 from ..measures import Measure
-from .pane_state import PaneState, add_effects
-from .panes import PANE
+from .pane_state import PaneState
 from .tables import REGISTER, RUN, sums_of
 from .tick_range import TickRange
 
@@ -51,9 +50,7 @@ class Sketch(PaneState):
         """Return what this epoch adds to the two sums of the estimate, from each pane on."""
         *named, _pane = self.table.key
         known = self.read_known(deltas.select(*named).unique(), tick_range)
-        changed = add_effects(self.compute_running(deltas, known), self.sum_exprs, named)
-        changed = changed.filter(nw.any_horizontal(*(nw.col(into) != 0 for into in self.sum_exprs), ignore_nulls=False))
-        return changed.group_by(*self.group, PANE).agg(nw.col(into).sum() for into in self.sum_exprs)
+        return self.sum_effects(self.compute_running(deltas, known))
 
     @property
     def sum_exprs(self) -> dict[str, Callable[[str], nw.Expr]]:

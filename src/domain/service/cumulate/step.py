@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
-from ...duration import FIRST_MICRO, LAST_MICRO
-from ...epoch.batch import ERROR
+from ...duration import FIRST_MICRO, LAST_MICRO, moment_of
+from ...epoch.batch import ERROR, Batch
 from ...epoch.watermark import advance, newest_of
+from ...ledger.ledger import Snapshot
+from ...ports import FrameEngine, QueryEngine, Version
 from ...source import dead_letter
 from ...source.dead_letter import or_else
+from ...table.apply import fill_columns
 from ...table.change import Change
 from ...table.collect import collect_small
 from ...table.groups import as_key
@@ -20,26 +25,14 @@ from ...table.row_kind import ROW_KIND
 from ..base import Step
 from ..measures import ROWS, evaluate, sign
 from .lateness import LATE, ROUND, Lateness, LatenessResult
-from .panes import PANE, WINDOW
+from .panes import PANE, WINDOW, Panes
 from .revisions import ENTRIES, Revisions
-from .settings import GROUPING, grouping_of
+from .settings import GROUPING, CumulateSettings, grouping_of
 from .sketches import Sketch
-from .tables import extreme_of
+from .tables import CumulateTables, extreme_of
 from .tick_range import BEGINNING, TickRange
-from .ticks import AllValues, PaneDeltas
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
-    from datetime import datetime
-
-    from ...epoch.batch import Batch
-    from ...ledger.ledger import Snapshot
-    from ...ports import FrameEngine, QueryEngine, Version
-    from .panes import Panes
-    from .settings import CumulateSettings
-    from .tables import CumulateTables
-    from .ticks import Ticks
-    from .values import Values
+from .ticks import AllValues, PaneDeltas, Ticks
+from .values import Values
 
 LATE_REASON = "late: the tick at the end of its pane was there already"
 
@@ -131,7 +124,7 @@ class CumulateStep:
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """See `Service.step`."""
-        known = _watermark(snapshot)
+        known = snapshot.watermark
         ready = self._prepared_for(None if known is None else self.panes.find_next_end(known), batch)
         result, profile = ready.result, ready.profile
         self.engine.expect(profile.rows)
@@ -150,7 +143,7 @@ class CumulateStep:
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
         """See `Service.idle`."""
-        known = _watermark(snapshot)
+        known = snapshot.watermark
         if known is None or until <= known:
             return None
         tick_range = TickRange(snapshot, self.panes, self._find_last_end(known), self._find_last_end(until))
@@ -162,7 +155,7 @@ class CumulateStep:
             0,
             0,
             None,
-            watermark=self.panes.to_moment(tick_range.after),
+            watermark=moment_of(tick_range.after),
         )
 
     def _has_ticks(self, tick_range: TickRange) -> bool:
@@ -230,15 +223,13 @@ class CumulateStep:
         finest = self.engine.add_up(rows, (*names, *pane), sum_columns)
         group = (*self.tables.group, PANE, *also)
         sums = self._sum_sets(finest, (*group, *sum_columns), partial(self.engine.add_up, by=group, sums=sum_columns))
-        later = self.tables.sum_schema.without(sum_columns)
-        zeros = [nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in later.columns]
         states = {}
         for name, state in self.states.items():
             named = state.table.key[-2]
             each = state.fold(state.extract(rows), (*names, *pane, named))
             key = (*state.table.key, *also)
             states[name] = self._sum_sets(each, (*key, state.amount), partial(state.fold, by=key))
-        return _Contribution(sums.with_columns(nw.col(ROWS), *zeros), states)
+        return _Contribution(self._with_zeros(sums, *sum_columns), states)
 
     def _sum_sets(
         self,
@@ -256,8 +247,7 @@ class CumulateStep:
     def _expand_set(self, rows: nw.LazyFrame[Any], dimensions: tuple[str, ...]) -> nw.LazyFrame[Any]:
         """Return rows with the key of their group in a dimension set."""
         schema = self.settings.dimension_schema
-        outside = (each for each in schema.columns if each.name not in dimensions)
-        without = (nw.lit(None).cast(each.type.narwhals).alias(each.name) for each in outside)
+        without = schema.without(dimensions).filled(None)
         grouping = nw.lit(grouping_of(dimensions)).alias(self.settings.column_name(GROUPING))
         return as_key(rows.with_columns(grouping, *without), schema)
 
@@ -265,9 +255,10 @@ class CumulateStep:
         self, on_time: _Contribution, late: _Contribution | None, tick_range: TickRange
     ) -> dict[str, Change]:
         """Add the batch to the panes, and make the ticks of the panes that are closed."""
+        schema = self.tables.panes.schema
         if not tick_range.may_tick:
             changes = {self.states[name].table.name: Change(merge=each) for name, each in on_time.states.items()}
-            return {**changes, self.tables.panes.name: Change(merge=self._to_pane_rows(on_time.sums))}
+            return {**changes, self.tables.panes.name: Change(merge=fill_columns(on_time.sums, schema))}
         on_time, late = self._persist(on_time), late and self._persist(late)
         deltas, changes = self._make_deltas(on_time, late, tick_range)
         closed = self.ticks.make(deltas, tick_range)
@@ -275,9 +266,8 @@ class CumulateStep:
         if late:
             closed = evolve(closed, ticks=self.engine.persist(closed.ticks), totals=self.engine.persist(closed.totals))
             revised = self.revisions.make(self._sum_late(on_time, late, tick_range), deltas, closed, tick_range)
-        columns = self.tables.panes.schema.names
         merged = [on_time.sums, late.sums if late else None, closed.so_far]
-        panes = nw.concat([self._to_pane_rows(each).select(*columns) for each in merged if each is not None])
+        panes = nw.concat([fill_columns(each, schema) for each in merged if each is not None])
         changes[self.tables.points.name] = Change(append=closed.ticks, merge=revised)
         changes[self.tables.panes.name] = Change(merge=panes)
         return changes
@@ -341,17 +331,8 @@ class CumulateStep:
 
     def _with_zeros(self, rows: nw.LazyFrame[Any], *columns: str) -> nw.LazyFrame[Any]:
         """Add the other sum columns as zeros to rows that have only `columns`."""
-        others = self.tables.sum_schema.without(columns).columns
-        return rows.with_columns(nw.lit(0).cast(each.type.narwhals).alias(each.name) for each in others)
-
-    def _to_pane_rows(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Return rows with the columns of the table `panes`; missing columns are null."""
-        present, schema = rows.collect_schema().names(), self.tables.panes.schema
-        missing = (each for each in schema.columns if each.name not in present)
-        rows = rows.with_columns(
-            nw.col(PANE), *(nw.lit(None).cast(each.type.narwhals).alias(each.name) for each in missing)
-        )
-        return rows.select(*schema.names)
+        zeros = self.tables.sum_schema.without(columns).filled(0)
+        return rows.with_columns(*zeros) if zeros else rows
 
     def _persist(self, rows: _Contribution) -> _Contribution:
         states = {name: self.engine.persist(each) for name, each in rows.states.items()}
@@ -361,7 +342,3 @@ class CumulateStep:
         """The contribution of a batch without rows."""
         states = {name: tick_range.read_closing(each.table).head(0) for name, each in self.states.items()}
         return _Contribution(tick_range.read_closing(self.tables.panes).head(0).drop(*self.tables.extremes), states)
-
-
-def _watermark(snapshot: Snapshot) -> datetime | None:
-    return snapshot.publication.watermark if snapshot.publication else None

@@ -8,6 +8,7 @@ from typing import Any
 import narwhals as nw
 from attrs import frozen
 
+from ...duration import micros_of
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine
 from ...table.change import Matching
@@ -157,14 +158,13 @@ class CumulateViews:
 
     def _find_last_step(self, snapshot: Snapshot, as_of: datetime | None) -> int:
         """Return the last step of a curve: the last pane end that the watermark and `as_of` have reached."""
-        watermark = snapshot.publication.watermark if snapshot.publication else None
-        limits = [moment for moment in (watermark, as_of) if moment is not None]
+        limits = [moment for moment in (snapshot.watermark, as_of) if moment is not None]
         return self.panes.find_last_end(min(limits)) if limits else 0
 
     def _find_window(self, snapshot: Snapshot, within: dict[str, Any], as_of: datetime | None) -> int | None:
         """Return the start of the window of `as_of` (end included); if None, of the newest window that has a tick."""
         if as_of is not None:
-            return self.panes.find_window(self.panes.to_micros(as_of) - 1)
+            return self.panes.find_window(micros_of(as_of) - 1)
         points = snapshot.read(self.tables.points.name, Matching(within=within))
         (newest,) = collect_small(points.select(nw.col(WINDOW).max()))
         found: int | None = newest[WINDOW]

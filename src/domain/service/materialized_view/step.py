@@ -191,13 +191,7 @@ class ViewStep:
         ]
         return {row[_NAME]: int(row[_COUNT]) for row in collect_small(nw.concat(counts))}
 
-    def _step(
-        self,
-        changes: dict[str, Change],
-        batch: Batch,
-        plan: ViewPlan,
-        numbers: Mapping[str, int],
-    ) -> Step:
+    def _step(self, changes: dict[str, Change], batch: Batch, plan: ViewPlan, numbers: Mapping[str, int]) -> Step:
         whole = KEYS not in numbers
         row = {
             **dict.fromkeys((KEYS, READ, NET)),

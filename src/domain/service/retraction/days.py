@@ -50,11 +50,7 @@ def _add_time(rows: nw.LazyFrame[Any], settings: RetractionSettings, engine: Fra
 
 
 def deduplicate(
-    rows: nw.LazyFrame[Any],
-    repeats: Repeats,
-    batch: Batch,
-    snapshot: Snapshot,
-    jumps: Sequence[Jump] = (),
+    rows: nw.LazyFrame[Any], repeats: Repeats, batch: Batch, snapshot: Snapshot, jumps: Sequence[Jump] = ()
 ) -> nw.LazyFrame[Any]:
     """Add `REPEAT`; a row without a valid value in an identity column gets a reason in `_error`.
 

@@ -191,8 +191,7 @@ class RetractionStep:
 
     def _due(self, cut: int | None, snapshot: Snapshot) -> int | None:
         """The cut that is due by the watermark of the previous epoch; None if the cut does not move."""
-        watermark = snapshot.publication.watermark if snapshot.publication else None
-        if self.settings.roll_after is None or watermark is None:
+        if self.settings.roll_after is None or (watermark := snapshot.watermark) is None:
             return None
         to = self._day_of_watermark(subtract(watermark, self.settings.roll_after))
         return to if cut is None or to > cut else None

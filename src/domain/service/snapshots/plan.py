@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from attrs import field, frozen
 
+from ...duration import EPOCH
 from ...epoch.epoch import Offsets
-from ...epoch.watermark import format_watermark
+from ...epoch.watermark import format_time
 from ...ports import Pace
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LATE = 10
 """A version that is late by up to one tenth of the interval does not delay the next one."""
 NOTHING_YET = -1
@@ -53,7 +53,7 @@ class Plan:
     @property
     def label(self) -> str | None:
         """The label of the version: its watermark as text; None if it has none."""
-        return None if self.watermark is None else format_watermark(self.watermark)
+        return None if self.watermark is None else format_time(self.watermark)
 
     def to_offsets(self) -> dict[str, Any]:
         """Convert the plan to the offsets of an epoch."""
@@ -112,7 +112,7 @@ class Schedule:
         on the interval. If the clock was set back by less than an interval, the next version waits for it. If it
         was set back further, the schedule continues from the current time.
         """
-        multiple = _EPOCH + self._interval(now) * self.every
+        multiple = EPOCH + self._interval(now) * self.every
         return multiple - last >= self.every - self.every / _LATE or last - now >= self.every
 
     def _watermark_passed(self, last: Plan | None, now: Plan) -> bool:
@@ -121,4 +121,4 @@ class Schedule:
         return last is None or last.watermark is None or self._interval(now.watermark) > self._interval(last.watermark)
 
     def _interval(self, moment: datetime) -> int:
-        return (moment - _EPOCH) // self.every
+        return (moment - EPOCH) // self.every

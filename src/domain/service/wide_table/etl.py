@@ -205,9 +205,7 @@ class TopicEtl:
                 parts = zip(sequence, own.sequence_of(each.name), strict=True)
                 columns += [nw.when(is_set).then(part).alias(name) for part, name in parts]
                 value = nw.when(is_set).then(value)
-                columns.append(nw.when(~deletes).then(value).alias(each.name))
-            else:
-                columns.append(nw.when(~deletes).then(value).alias(each.name))
+            columns.append(nw.when(~deletes).then(value).alias(each.name))
         if event_time := self._topic.event_time:
             columns.append(nw.col(event_time).alias(self.time))
         return rows.select(*columns, TOPIC, ACTS, *BATCH_COLUMNS)

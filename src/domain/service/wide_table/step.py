@@ -14,6 +14,7 @@ from ...ledger.ledger import Snapshot
 from ...ports import FrameCache
 from ...source import dead_letter
 from ...source.topic_group import TOPIC
+from ...table.apply import fill_columns
 from ...table.change import POSITION, Change
 from ...table.collect import collect_small
 from ..base import Step
@@ -62,21 +63,13 @@ class WideTableStep:
             removing = good.filter(nw.col(self.horizon.deleted)) if profile.removing else None
             changes |= self.horizon.changes(good, removing, snapshot, profile.watermarks)
         if profile.acting:
-            changes[wide] = evolve(changes.get(wide, Change()), merge=self._add_missing_columns(good))
+            whole = fill_columns(good, self.tables.wide.schema, POSITION)  # null for topics that are not in the batch
+            changes[wide] = evolve(changes.get(wide, Change()), merge=whole)
         return Step(changes, profile.rows, profile.dead_letters, None, profile.watermarks)
 
     @property
     def _generates(self) -> bool:
         return any(topic.columns.topic.generates for topic in self.topics)
-
-    def _add_missing_columns(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Return the rows with all columns of the table; the columns of topics that are not in the batch are null."""
-        names = set(rows.collect_schema().names())
-        columns = (
-            nw.col(each.name) if each.name in names else nw.lit(None).cast(each.type.narwhals).alias(each.name)
-            for each in self.tables.wide.schema.columns
-        )
-        return rows.select(*columns, POSITION)
 
     def _format(self) -> nw.Expr:
         """The format of each row's record."""

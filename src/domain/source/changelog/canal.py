@@ -13,7 +13,8 @@ from .images import ChangeDecoder, Images
 from .message import EMPTIED, NO_ROWS, Message, Read, Row, Rows, as_object
 from .values import canal_written
 
-_KINDS = {"INSERT": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
+KINDS = {"INSERT": INSERT, "UPDATE": UPDATE_AFTER, "DELETE": DELETE}
+"""The row kinds of Canal's types of messages, of an update that of its new image."""
 _SILENT = frozenset(
     {
         *("CREATE", "ALTER", "ERASE", "RENAME", "CINDEX", "DINDEX", "QUERY"),
@@ -52,7 +53,7 @@ class CanalDecoder(ChangeDecoder):
             return self._emptied(message)
         if word in _SILENT or message.get("isDdl") is True:
             return NO_ROWS
-        if (kind := _KINDS.get(word)) is None:
+        if (kind := KINDS.get(word)) is None:
             raise Undecodable(f"type: one of Canal's wanted, not {shown(word)}")
         return self._rows(message, kind) if self._wanted(message) else NO_ROWS
 

@@ -18,6 +18,7 @@ from headwater.adapters.kafka.settings import KafkaSettings
 from headwater.app.run.options import RunOptions
 from headwater.app.run.replay import replay
 from headwater.app.run.runner import Runner
+from headwater.domain.duration import micros_of
 from headwater.domain.errors import ConfigError
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.cumulate import Cumulate, CumulateSettings
@@ -474,14 +475,12 @@ def test_time_is_cut_as_clocks_have_it(cut: Any, seconds: int, micros: int) -> N
     rows = polars_frame([(moment,)], Schema.parse("at timestamp"))
     engine = memory_backend().engine
     found = panes.assign(rows, "at", engine)
-    assert found.collect(backend="polars").select(WINDOW, PANE).rows() == [
-        (panes.to_micros(start), panes.to_micros(end))
-    ]
+    assert found.collect(backend="polars").select(WINDOW, PANE).rows() == [(micros_of(start), micros_of(end))]
     ended = [start, *(each for each in pane_ends(start, told) if each <= moment)]
-    assert panes.find_last_end(moment) == panes.to_micros(ended[-1])
-    assert panes.find_next_end(moment) == panes.to_micros(end)
+    assert panes.find_last_end(moment) == micros_of(ended[-1])
+    assert panes.find_next_end(moment) == micros_of(end)
     numbered = panes.number(found, PANE, engine, into="number")
     number = list(pane_ends(start, told)).index(end) + 1
     assert numbered.collect(backend="polars")["number"].to_list() == [number]
     each = panes.expand(numbered, "number", "number", engine, into="end")
-    assert each.collect(backend="polars")["end"].to_list() == [panes.to_micros(end)]
+    assert each.collect(backend="polars")["end"].to_list() == [micros_of(end)]
