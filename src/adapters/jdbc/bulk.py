@@ -214,16 +214,20 @@ class JdbcBulk(BulkSource):
             there = {each.name: each for each in self.database.columns(self.settings.table)}
             own = self._rows.names(there)
             declared = self.schema.select(self.spec.key).columns
-            self._key = tuple(KeyColumn(own[each.name], each.type, there[own[each.name]].nullable) for each in declared)
+            named = ((each.type, there[own[each.name]]) for each in declared)
+            self._key = tuple(KeyColumn(found.name, kind, found.nullable, found.is_number) for kind, found in named)
         return self._key
 
     def _range(self, piece: Piece) -> KeyRange:
-        """The key range of a chunk; unbounded unless integer, since databases order texts in different ways."""
+        """The key range of a chunk; unbounded unless integer, since databases order texts in different ways.
+
+        A bound that is a text is one of a column of texts, or of a dead letter.
+        """
         first = self.schema[self.spec.key[0]]
         if first.name not in INTEGERS:
             return KeyRange()
-        # A bound that is not a whole number is one of a dead letter.
-        low, high = (key[0] if key and isinstance(key[0], int) else None for key in piece[:2])
+        bounds = (key[0] if key else None for key in piece[:2])
+        low, high = (each if isinstance(each, int) else None for each in bounds)
         return KeyRange(low, high)
 
     def _with_metadata(self, at: int, chunk: Chunk) -> DataFrame:
