@@ -328,6 +328,19 @@ def test_texts_declared_as_numbers_are_walked_as_texts_and_claim_no_range_of_num
     assert [json.loads(line["_raw"])["ID"] for lines in epochs for line in lines] == keys
 
 
+def test_a_key_that_its_type_cannot_hold_bounds_no_range(database: JdbcDatabase) -> None:
+    database.run('CREATE TABLE "LONGS" ("ID" DECIMAL(20,0) PRIMARY KEY, "N" INTEGER)')
+    database.insert('"LONGS"', [(-(2**63) - 1, 0), (3, 0), (2**63 - 1, 0), (2**63, 0)])
+    source = bulk(database, spec("id bigint, n int", key=("id",)), table="LONGS", chunk_rows=1, chunks_per_epoch=9)
+    offsets = planned(source, None)
+    assert offsets
+    read = source.read(offsets)
+    most = 2**63 - 1
+    ranges = [KeyRange(), KeyRange(None, 3), KeyRange(3, most), KeyRange(most, None), KeyRange()]
+    assert [read.ranges[number] for number in sorted(read.ranges)] == ranges
+    assert [line["id"] for line in rows(read.rows)] == [None, 3, most, None]
+
+
 @pytest.mark.postgres
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import BadInput, ConfigError, SourceUnavailable
 from ...domain.ports import BulkRows, BulkSource
 from ...domain.source.bulk import CHUNK, SEARCH_TS, BulkSpec, reach_of
+from ...domain.source.decode import INTEGER_BITS
 from ...domain.table.change import POSITION
 from ...domain.table.schema import INTEGERS
 from ..shared.chunks import CHUNK_POSITIONS, Chunks, Progress
@@ -221,13 +222,14 @@ class JdbcBulk(BulkSource):
     def _range(self, piece: Piece) -> KeyRange:
         """The key range of a chunk; unbounded unless integer, since databases order texts in different ways.
 
-        A bound that is a text is one of a column of texts, or of a dead letter.
+        A bound that is a text is one of a column of texts, or of a dead letter, as is one that its type cannot hold.
         """
         first = self.schema[self.spec.key[0]]
         if first.name not in INTEGERS:
             return KeyRange()
+        half = 2 ** (INTEGER_BITS[first.name] - 1)
         bounds = (key[0] if key else None for key in piece[:2])
-        low, high = (each if isinstance(each, int) else None for each in bounds)
+        low, high = (each if isinstance(each, int) and -half <= each < half else None for each in bounds)
         return KeyRange(low, high)
 
     def _with_metadata(self, at: int, chunk: Chunk) -> DataFrame:
