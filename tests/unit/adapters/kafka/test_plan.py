@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from headwater.adapters.kafka.plan import OffsetBounds, check_complete, plan, start_at
+from headwater.domain.epoch.epoch import add_beginnings
 from headwater.domain.errors import ConfigError, SourceChanged
 from headwater.domain.source.topic_group import join_ranges
 
@@ -80,9 +81,11 @@ def test_a_partition_that_was_added_is_read_from_its_very_first_record() -> None
 
 
 def test_a_topic_that_was_added_is_read_from_what_it_holds() -> None:
-    found = plan(READ, held(0) | {("more", 0): OffsetBounds(5, 7)}, None)
+    both = held(0) | {("more", 0): OffsetBounds(5, 7)}
+    found = plan(READ, both, None)
     assert found
     assert found.after == READ | {"more": {"0": 5}}
+    check_complete(add_beginnings({"t": {"0": 0, "1": 0}}, READ, found.after), found.until, both)
 
 
 def test_offsets_that_a_user_gives_get_the_ids_of_their_topics_and_the_beginnings_of_others() -> None:
