@@ -112,9 +112,10 @@ def check_complete(beginning: Offsets | None, until: Offsets, held: Mapping[Part
     A partition whose beginning is not recorded must have its very first record.
 
     Raises:
-        SourceChanged: records have been deleted, or a topic has been created again.
+        SourceChanged: records have been deleted, or a topic has been created again or is not read any more.
     """
     began, read = _partitions(beginning or {}), _partitions(until)
+    _check_named(began, read, held)
     _check_present(read, held)
     check_same(until, _topic_ids(held))
     for each, bounds in held.items():
@@ -198,6 +199,19 @@ def slices(offsets: OffsetRange) -> list[Slice]:
 def count(offsets: OffsetRange) -> int:
     """The number of offsets in a range."""
     return sum(each.end - each.start for each in slices(offsets))
+
+
+def _check_named(
+    began: Mapping[Partition, int], read: Mapping[Partition, int], held: Mapping[Partition, OffsetBounds]
+) -> None:
+    """Check that the source still names all topics of which records were read."""
+    topics = {topic for topic, _ in held}
+    for each, at in read.items():
+        if each[0] not in topics and at > began.get(each, 0):
+            raise SourceChanged(
+                f"topic {each[0]!r} was read and is not among the source's topics any more, so its rows would be lost:"
+                " put it back for the rebuild, or declare the edited pipeline under another name"
+            )
 
 
 def _check_present(read: Mapping[Partition, int], held: Mapping[Partition, OffsetBounds]) -> None:

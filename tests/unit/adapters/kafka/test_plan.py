@@ -119,8 +119,16 @@ def test_what_is_not_an_offset_of_the_topics_is_refused(given: Offsets, message:
         start_at(given, held(0))
 
 
-def test_a_topic_that_is_not_read_any_more_may_be_gone() -> None:
-    check_complete(None, READ | {"former": {"0": 9}}, held(0))
+def test_a_topic_that_was_read_and_is_not_named_any_more_is_missed() -> None:
+    for beginning in (None, {"former": {"0": 4}}):
+        with pytest.raises(
+            SourceChanged, match="topic 'former' was read and is not among the source's topics any more"
+        ):
+            check_complete(beginning, READ | {"former": {"0": 9}}, held(0))
+
+
+def test_a_topic_of_which_nothing_was_read_may_be_gone() -> None:
+    check_complete({"former": {"0": 9}}, READ | {"former": {"0": 9, "id": "old"}}, held(0))
 
 
 def test_the_first_range_of_a_group_has_the_starts_of_its_topics() -> None:
