@@ -19,6 +19,7 @@ Partition: TypeAlias = tuple[str, int]
 
 RECORD_POSITIONS = 2**31  # the size of a Kafka record, in bytes, has 31 bits
 _ANEW = "build the pipeline again under another name, or restore the topic"
+_LEFT = "restore the records, or declare the edited pipeline under another name, which begins with what is left"
 
 
 _ID = "id"
@@ -124,11 +125,29 @@ def check_complete(beginning: Offsets | None, until: Offsets, held: Mapping[Part
         if each in read and bounds.low > first:
             raise SourceChanged(
                 f"{where}: the pipeline has read from offset {first} on, and the topic begins at {bounds.low} now, so"
-                " it cannot be built again from the topic: restore the records, or declare the edited pipeline under"
-                " another name, which begins with what is left"
+                f" it cannot be built again from the topic: {_LEFT}"
             )
         if read.get(each, 0) > bounds.high:
             raise SourceChanged(f"{where}: read up to offset {read[each]} but it ends at {bounds.high}; {_ANEW}")
+
+
+def check_rebuilt(former: OffsetRange, rebuilt: OffsetRange) -> None:
+    """Check that a rebuild has begun where the old tables have; see `Source.check_rebuilt`.
+
+    Records that are removed later, before they are read, are noticed by `plan`.
+
+    Raises:
+        SourceChanged: the first records were removed before the rebuild read them.
+    """
+    began, again = _partitions(former.after or {}), _partitions(rebuilt.after or {})
+    for each, read in _partitions(former.until).items():
+        first, now = began.get(each, 0), again.get(each, 0)
+        if first < min(now, read):
+            raise SourceChanged(
+                f"topic {each[0]!r} partition {each[1]}: the old tables were read from offset {first} on, and the new"
+                f" ones from {now} on, because the records between were removed before the rebuild read them; so the"
+                f" old tables stay. Give the rebuild up with `headwater rebuild --cancel`; then {_LEFT}"
+            )
 
 
 def beginning(held: Mapping[Partition, OffsetBounds]) -> Offsets:

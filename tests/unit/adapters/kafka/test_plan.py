@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from headwater.adapters.kafka.plan import OffsetBounds, check_complete, plan, start_at
-from headwater.domain.epoch.epoch import add_beginnings
+from headwater.adapters.kafka.plan import OffsetBounds, check_complete, check_rebuilt, plan, start_at
+from headwater.domain.epoch.epoch import OffsetRange, add_beginnings
 from headwater.domain.errors import ConfigError, SourceChanged
 from headwater.domain.source.topic_group import join_ranges
 
@@ -31,6 +31,28 @@ def test_all_records_are_there(beginning: Offsets | None, low: int) -> None:
 def test_the_first_records_are_gone(beginning: Offsets | None, low: int) -> None:
     with pytest.raises(SourceChanged, match=f"topic 't' partition 0: .* begins at {low} now"):
         check_complete(beginning, READ, held(low))
+
+
+FORMER = OffsetRange({"t": {"0": 10}}, READ)
+"""What the old tables have read; where partition 1 began was not recorded."""
+
+
+@pytest.mark.parametrize("first", [{"t": {"0": 10, "1": 0}}, {"t": {"0": 4, "1": 0}}, None])
+def test_a_rebuild_began_where_the_old_tables_did(first: Offsets | None) -> None:
+    check_rebuilt(FORMER, OffsetRange(first, READ))
+
+
+@pytest.mark.parametrize(("partition", "began", "first"), [("0", 10, 16), ("1", 0, 5)])
+def test_records_were_removed_before_a_rebuild_read_them(partition: str, began: int, first: int) -> None:
+    again = OffsetRange({"t": {"0": 10, "1": 0} | {partition: first}}, READ)
+    message = f"partition {partition}: the old tables were read from offset {began} on, and the new ones from {first}"
+    with pytest.raises(SourceChanged, match=message):
+        check_rebuilt(FORMER, again)
+
+
+def test_records_that_the_old_tables_never_read_may_be_removed() -> None:
+    nothing = OffsetRange({"t": {"0": 30}}, {"t": {"0": 30}})
+    check_rebuilt(nothing, OffsetRange({"t": {"0": 35}}, {"t": {"0": 40}}))
 
 
 def test_the_topic_was_created_again() -> None:
