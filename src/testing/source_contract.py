@@ -127,7 +127,9 @@ class SourceContract:
         except NotSupported:
             return
         self.bring([_record(3)])
-        source.check_complete(first.after, self.plan(source, first.until).until)
+        further = self.plan(source, first.until)
+        source.check_complete(first.after, further.until)
+        source.check_rebuilt(first, OffsetRange(first.after, further.until))
 
     def test_undecodable_records_are_read_again_or_refused(self) -> None:
         self.bring([_record("a"), _record(1), _record("b")])

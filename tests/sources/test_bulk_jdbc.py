@@ -129,7 +129,7 @@ def test_several_chunks_make_an_epoch_each_with_its_own_number(bank: JdbcDatabas
 
 def test_a_chunk_is_a_range_that_the_database_itself_looks_for(bank: JdbcDatabase) -> None:
     database = bank.opened
-    key = KeyColumn("ACCOUNT_ID", DataType.parse("bigint"), nullable=False)
+    key = KeyColumn("ACCOUNT_ID", DataType.parse("bigint"), nullable=False, is_number=True)
     table = f"{bank.schema}.ACCOUNTS"
     columns = dict.fromkeys(database.columns(table))
     found, unread = database.chunk(table, columns, [key], [3], [9])
@@ -313,6 +313,32 @@ def test_keys_are_walked_in_the_order_of_their_own_type(
     assert [raw["N"] for raw in raws] == [1, 2] * len(keys)
     if declared == "string":
         assert [(line["k"], line["n"]) for line in lines] == own
+
+
+def test_texts_declared_as_numbers_are_walked_as_texts_and_claim_no_range_of_numbers(database: JdbcDatabase) -> None:
+    keys = sorted(("007", *map(str, range(1, 12))))
+    database.run('CREATE TABLE "TEXTS" ("ID" VARCHAR(9) PRIMARY KEY, "N" INTEGER)')
+    database.insert('"TEXTS"', [(key, 0) for key in keys])
+    source = bulk(database, spec("id bigint, n int", key=("id",)), table="TEXTS", chunk_rows=1)
+    first = planned(source, None)
+    assert first
+    assert source.remaining(first.until) == (KeyRange(),)
+    assert source.read(first).ranges == {0: KeyRange()}
+    epochs, _ = loaded(source)
+    assert [json.loads(line["_raw"])["ID"] for lines in epochs for line in lines] == keys
+
+
+def test_a_key_that_its_type_cannot_hold_bounds_no_range(database: JdbcDatabase) -> None:
+    database.run('CREATE TABLE "LONGS" ("ID" DECIMAL(20,0) PRIMARY KEY, "N" INTEGER)')
+    database.insert('"LONGS"', [(-(2**63) - 1, 0), (3, 0), (2**63 - 1, 0), (2**63, 0)])
+    source = bulk(database, spec("id bigint, n int", key=("id",)), table="LONGS", chunk_rows=1, chunks_per_epoch=9)
+    offsets = planned(source, None)
+    assert offsets
+    read = source.read(offsets)
+    most = 2**63 - 1
+    ranges = [KeyRange(), KeyRange(None, 3), KeyRange(3, most), KeyRange(most, None), KeyRange()]
+    assert [read.ranges[number] for number in sorted(read.ranges)] == ranges
+    assert [line["id"] for line in rows(read.rows)] == [None, 3, most, None]
 
 
 @pytest.mark.postgres

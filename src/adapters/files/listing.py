@@ -190,6 +190,17 @@ class Listing:
                 " are gone, so the pipeline cannot be built again from them: put them back"
             )
 
+    def check_rebuilt(self, former: Offsets, rebuilt: Offsets) -> None:
+        """Check that a rebuild has read all files that were read before; see `Source.check_rebuilt`."""
+        old, new = _Read.of(former), _Read.of(rebuilt) if rebuilt else _NOTHING
+        further = sum(1 for name in self.names() if new.newest and old.last < name <= new.last)
+        if (missing := old.count - (new.count - further)) > 0:
+            raise SourceChanged(
+                f"{self.settings.path}: {missing} of the {old.count} files that were read up to {old.last} were gone"
+                " before the rebuild read them, so the old tables stay: put them back, give the rebuild up with"
+                " `headwater rebuild --cancel`, and begin again"
+            )
+
     def _fitting(self, waiting: list[str]) -> list[str]:
         """The first of these files that make an epoch within the limits; the very first one in any case."""
         names, limit = waiting[: self.settings.most_files], self.settings.limit

@@ -77,6 +77,9 @@ class FileSource(StreamSource):
     def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:  # noqa: ARG002 - all files are counted
         self._listing.check_complete(until)
 
+    def check_rebuilt(self, former: OffsetRange, rebuilt: OffsetRange) -> None:
+        self._listing.check_rebuilt(former.until, rebuilt.until)
+
     def start_at(self, given: Offsets) -> Offsets:
         check_given(given)
         return given

@@ -16,6 +16,7 @@ from ...domain.epoch.key_range import KeyRange, merge_ranges
 from ...domain.errors import BadInput, ConfigError, SourceUnavailable
 from ...domain.ports import BulkRows, BulkSource
 from ...domain.source.bulk import CHUNK, SEARCH_TS, BulkSpec, reach_of
+from ...domain.source.decode import INTEGER_BITS
 from ...domain.table.change import POSITION
 from ...domain.table.schema import INTEGERS, Schema
 from ..shared.chunks import CHUNK_POSITIONS, Chunk, Chunks, Frontier, Piece, Progress
@@ -206,16 +207,21 @@ class JdbcBulk(BulkSource):
             there = {each.name: each for each in self.database.columns(self.settings.table)}
             own = self._rows.names(there)
             declared = self.schema.select(self.spec.key).columns
-            self._key = tuple(KeyColumn(own[each.name], each.type, there[own[each.name]].nullable) for each in declared)
+            named = ((each.type, there[own[each.name]]) for each in declared)
+            self._key = tuple(KeyColumn(found.name, kind, found.nullable, found.is_number) for kind, found in named)
         return self._key
 
     def _range(self, piece: Piece) -> KeyRange:
-        """The key range of a chunk; unbounded unless integer, since databases order texts in different ways."""
+        """The key range of a chunk; unbounded unless integer, since databases order texts in different ways.
+
+        A bound that is a text is one of a column of texts, or of a dead letter, as is one that its type cannot hold.
+        """
         first = self.schema[self.spec.key[0]]
         if first.name not in INTEGERS:
             return KeyRange()
-        # A bound that is not a whole number is one of a dead letter.
-        low, high = (key[0] if key and isinstance(key[0], int) else None for key in piece[:2])
+        half = 2 ** (INTEGER_BITS[first.name] - 1)
+        bounds = (key[0] if key else None for key in piece[:2])
+        low, high = (each if isinstance(each, int) and -half <= each < half else None for each in bounds)
         return KeyRange(low, high)
 
     def _with_metadata(self, at: int, chunk: Chunk) -> DataFrame:

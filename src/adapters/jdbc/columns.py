@@ -8,6 +8,8 @@ from attrs import frozen
 
 _NO_NULLS = 0
 """`java.sql.ResultSetMetaData.columnNoNulls`."""
+_NUMBERS = frozenset({-6, -5, 2, 3, 4, 5, 6, 7, 8})
+"""The types of `java.sql.Types` that are numbers, from TINYINT to DOUBLE."""
 
 
 @frozen
@@ -20,6 +22,7 @@ class DatabaseColumn:
         precision: the digits of a number; 0 if they are not limited.
         scale: the digits of a number after the point.
         nullable: whether it may be null; False only if it is declared so.
+        is_number: whether the database orders its values as numbers.
     """
 
     name: str
@@ -27,9 +30,11 @@ class DatabaseColumn:
     precision: int
     scale: int
     nullable: bool
+    is_number: bool
 
     @classmethod
     def of(cls, found: Any, at: int) -> DatabaseColumn:
         """A column of a result set's metadata, by its place from 1."""
-        numbers = found.getPrecision(at), found.getScale(at), found.isNullable(at) != _NO_NULLS
-        return cls(found.getColumnLabel(at), found.getColumnTypeName(at), *numbers)
+        numbers = found.getPrecision(at), found.getScale(at)
+        kind = found.isNullable(at) != _NO_NULLS, found.getColumnType(at) in _NUMBERS
+        return cls(found.getColumnLabel(at), found.getColumnTypeName(at), *numbers, *kind)

@@ -208,7 +208,7 @@ class Database:
         )
         if found is None:
             return None
-        return [_plain(each, column.type) for each, column in zip(found, key, strict=True)]
+        return [_plain(each, column) for each, column in zip(found, key, strict=True)]
 
     def row(self, sql: str) -> list[Any] | None:
         """The first row of a query's result, as the driver's texts (None: null); None if there is none.
@@ -288,17 +288,20 @@ class Database:
     def _literals(self, key: Sequence[KeyColumn], values: Key | None) -> list[str] | None:
         if values is None:
             return None
-        return [self._literal(value, column.type) for value, column in zip(values, key, strict=True)]
+        return [self._literal(value, column) for value, column in zip(values, key, strict=True)]
 
-    def _literal(self, value: Value, kind: DataType) -> str:
-        """A value in SQL, in the column's own type: a comparison with another type would not use the index."""
-        text = str(value)
+    def _literal(self, value: Value, column: KeyColumn) -> str:
+        """A value in SQL, in the column's own type: a comparison with another type would not use the index.
+
+        It could also be in another order than that of the column: texts as numbers.
+        """
+        text, kind = str(value), column.type
         # PostgreSQL reads a quoted literal in the type of the column, whatever that is: a uuid, an enum.
         if self.settings.kind != _POSTGRESQL:
             if kind.name == "date":
                 date = java_class(self.session, "java.sql.Date").valueOf(text)
                 return str(self._dialect.compileValue(date))
-            if kind.name != "string" and _NUMBER.fullmatch(text):
+            if kind.name != "string" and column.is_number and _NUMBER.fullmatch(text):
                 return text
         quoted = "'" + text.replace("'", "''") + "'"
         # After an E, a backslash means the same whatever the server's settings say.
@@ -320,8 +323,11 @@ class Database:
         return self._dialect.createConnectionFactory(options(self.settings.url, "nothing", utils.toScalaMap(given)))
 
 
-def _plain(text: str, kind: DataType) -> Value:
-    """A key value as a JSON value."""
-    if kind.name in INTEGERS and _WHOLE.fullmatch(text):
+def _plain(text: str, column: KeyColumn) -> Value:
+    """A key value as a JSON value. A text stays as it is: `007` and `7` have different places in the order of texts."""
+    kind = column.type.name
+    if not column.is_number:
+        return text
+    if kind in INTEGERS and _WHOLE.fullmatch(text):
         return int(text)
-    return f"{Decimal(text):f}" if kind.name == "decimal" and _NUMBER.fullmatch(text) else text
+    return f"{Decimal(text):f}" if kind == "decimal" and _NUMBER.fullmatch(text) else text

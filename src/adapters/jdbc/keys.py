@@ -10,7 +10,7 @@ from attrs import frozen
 from ...domain.table.schema import DataType
 
 Value: TypeAlias = int | str
-"""One column of a key, in JSON values: everything but whole numbers as text."""
+"""One column of a key, in JSON values: everything but whole numbers of a number column as text."""
 
 Key: TypeAlias = Sequence[Value]
 """The columns of a key."""
@@ -24,11 +24,13 @@ class KeyColumn:
         name: its name in the database.
         type: its declared type.
         nullable: whether it may be null.
+        is_number: whether the database orders its values as numbers, whatever its declared type.
     """
 
     name: str
     type: DataType
     nullable: bool
+    is_number: bool
 
 
 def condition_after(names: Sequence[str], key: Sequence[str]) -> str:

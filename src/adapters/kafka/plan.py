@@ -16,6 +16,7 @@ Partition: TypeAlias = tuple[str, int]
 
 RECORD_POSITIONS = 2**31  # the size of a Kafka record, in bytes, has 31 bits
 _ANEW = "build the pipeline again under another name, or restore the topic"
+_LEFT = "restore the records, or declare the edited pipeline under another name, which begins with what is left"
 
 
 _ID = "id"
@@ -109,9 +110,10 @@ def check_complete(beginning: Offsets | None, until: Offsets, held: Mapping[Part
     A partition whose beginning is not recorded must have its very first record.
 
     Raises:
-        SourceChanged: records have been deleted, or a topic has been created again.
+        SourceChanged: records have been deleted, or a topic has been created again or is not read any more.
     """
     began, read = _partitions(beginning or {}), _partitions(until)
+    _check_named(began, read, held)
     _check_present(read, held)
     check_same(until, _topic_ids(held))
     for each, bounds in held.items():
@@ -120,11 +122,29 @@ def check_complete(beginning: Offsets | None, until: Offsets, held: Mapping[Part
         if each in read and bounds.low > first:
             raise SourceChanged(
                 f"{where}: the pipeline has read from offset {first} on, and the topic begins at {bounds.low} now, so"
-                " it cannot be built again from the topic: restore the records, or declare the edited pipeline under"
-                " another name, which begins with what is left"
+                f" it cannot be built again from the topic: {_LEFT}"
             )
         if read.get(each, 0) > bounds.high:
             raise SourceChanged(f"{where}: read up to offset {read[each]} but it ends at {bounds.high}; {_ANEW}")
+
+
+def check_rebuilt(former: OffsetRange, rebuilt: OffsetRange) -> None:
+    """Check that a rebuild has begun where the old tables have; see `Source.check_rebuilt`.
+
+    Records that are removed later, before they are read, are noticed by `plan`.
+
+    Raises:
+        SourceChanged: the first records were removed before the rebuild read them.
+    """
+    began, again = _partitions(former.after or {}), _partitions(rebuilt.after or {})
+    for each, read in _partitions(former.until).items():
+        first, now = began.get(each, 0), again.get(each, 0)
+        if first < min(now, read):
+            raise SourceChanged(
+                f"topic {each[0]!r} partition {each[1]}: the old tables were read from offset {first} on, and the new"
+                f" ones from {now} on, because the records between were removed before the rebuild read them; so the"
+                f" old tables stay. Give the rebuild up with `headwater rebuild --cancel`; then {_LEFT}"
+            )
 
 
 def beginning(held: Mapping[Partition, OffsetBounds]) -> Offsets:
@@ -195,6 +215,19 @@ def slices(offsets: OffsetRange) -> list[Slice]:
 def count(offsets: OffsetRange) -> int:
     """The number of offsets in a range."""
     return sum(each.end - each.start for each in slices(offsets))
+
+
+def _check_named(
+    began: Mapping[Partition, int], read: Mapping[Partition, int], held: Mapping[Partition, OffsetBounds]
+) -> None:
+    """Check that the source still names all topics of which records were read."""
+    topics = {topic for topic, _ in held}
+    for each, at in read.items():
+        if each[0] not in topics and at > began.get(each, 0):
+            raise SourceChanged(
+                f"topic {each[0]!r} was read and is not among the source's topics any more, so its rows would be lost:"
+                " put it back for the rebuild, or declare the edited pipeline under another name"
+            )
 
 
 def _check_present(read: Mapping[Partition, int], held: Mapping[Partition, OffsetBounds]) -> None:

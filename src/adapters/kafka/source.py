@@ -89,6 +89,9 @@ class KafkaSource(StreamSource):
         """See `Source.check_complete`; raises the same errors as `plan`."""
         planning.check_complete(beginning, until, self._reader.offset_bounds())
 
+    def check_rebuilt(self, former: OffsetRange, rebuilt: OffsetRange) -> None:
+        planning.check_rebuilt(former, rebuilt)
+
     def _rereading(self) -> ReadAgain:
         """The reader of dead letters of these topics."""
         return JsonDeadLetters(self.spec) if self._registry is None else RegistryDeadLetters(self.spec, self._registry)

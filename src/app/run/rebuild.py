@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from attrs import define, field, frozen
 
-from ...domain.epoch.epoch import Publication
+from ...domain.epoch.epoch import OffsetRange, Publication
 from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceChanged
 from ...domain.ledger.generation import GenerationRecord, Generations, read_generations
 from ...domain.ledger.ledger import Ledger, find_no_change
@@ -73,7 +73,7 @@ class Rebuild:
         Raises:
             ConfigError: there is nothing to rebuild, or the pipeline was bootstrapped.
             NotSupported: a program hands over its rows, so they cannot be read again.
-            SourceChanged: the source no longer has all that was read; nothing was written.
+            SourceChanged: the source no longer has all that was read; nothing was written, or the old tables stay.
             SinkChanged: the pipeline publishes to a topic that has rows of the old tables; nothing was written.
             EpochConflict: another process rebuilds the pipeline.
             HeadwaterError: an epoch failed; the old tables stay, and the call can be repeated.
@@ -175,6 +175,9 @@ class Rebuild:
                 " old tables stay"
             )
         self._check_sink()
+        latest = self._latest()
+        read, again = (OffsetRange(each.beginning, each.offsets) for each in (latest, published))
+        twin.source.check_rebuilt(read, again)
         former = self._there.current
         self._record(self._there.switch())
         return Rebuilt(self._there.current, former, published)

@@ -79,11 +79,33 @@ class Publication:
     tally: Tally | None = None
     """The number of rows read so far; None if they were not counted from the first epoch on."""
     beginning: Offsets | None = None
-    """The offsets after which the first epoch began to read, so that a rebuild can tell whether the source still has
-    them; None if it read from the beginning of its source, or if they were not recorded."""
+    """The offsets after which the first epoch began to read, and a later one each part of the source (a topic) that was
+    new, so that a rebuild can tell whether the source still has what was read. None if the first epoch read from the
+    beginning of its source, or if they were not recorded."""
     settings: str | None = None
     """The digest of all settings that the rows depend on, of this epoch and those before it; see `add_settings`. None
     if they were not recorded from the first epoch on."""
+
+
+def add_beginnings(beginning: Offsets | None, read: Offsets, after: Offsets | None) -> Offsets | None:
+    """The beginning of several epochs, after one more: with the start of each part that was not read so far.
+
+    >>> add_beginnings({"a": {"0": 4}}, {"a": {"0": 9}}, {"a": {"0": 9, "1": 0}, "b": {"0": 6}})
+    {'a': {'0': 4, '1': 0}, 'b': {'0': 6}}
+
+    Args:
+        beginning: that of the epochs so far.
+        read: the offsets of the latest of them.
+        after: the offsets after which the next one reads.
+    """
+    found = dict(beginning or {})
+    for part, start in (after or {}).items():
+        if part not in read:
+            found[part] = start
+        elif isinstance(start, Mapping) and isinstance(read[part], Mapping):
+            within = add_beginnings(found.get(part), read[part], start)
+            found |= {} if within is None else {part: within}
+    return found or None
 
 
 def add_settings(former: str | None, present: str | None) -> str | None:

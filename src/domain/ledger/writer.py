@@ -11,7 +11,7 @@ from datetime import datetime
 
 from attrs import define, evolve, field
 
-from ..epoch.epoch import Epoch, Mark, OffsetRange, Offsets, Publication, Tally, add_settings
+from ..epoch.epoch import Epoch, Mark, OffsetRange, Offsets, Publication, Tally, add_beginnings, add_settings
 from ..errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
 from ..ports import Commit, Version
 from ..table.change import Change
@@ -214,9 +214,9 @@ class LedgerWriter(Ledger):
         return self._latest.publication
 
     def _beginning(self, mark: Mark) -> Offsets | None:
-        """The offsets after which the first epoch has begun to read; see `Publication`."""
-        before = self.latest or self._adopted
-        return before.beginning if before else mark.offsets.after
+        """The offsets after which each part of the source has begun to be read; see `Publication`."""
+        before, after = self.latest or self._adopted, mark.offsets.after
+        return add_beginnings(before.beginning, before.offsets, after) if before else after
 
     @property
     def _settings_so_far(self) -> str | None:

@@ -157,6 +157,20 @@ class Source(DeadLetterReader, Protocol):
             "declare the edited pipeline under another name, and feed it what it needs",
         )
 
+    def check_rebuilt(self, former: OffsetRange, rebuilt: OffsetRange) -> None:  # noqa: ARG002 - as above
+        """Check that a rebuild has read all that was read before: nothing was removed before the rebuild came to it.
+
+        By default nothing may have been removed until its end.
+
+        Args:
+            former: what the old tables have read; it begins after the `beginning` of `check_complete`.
+            rebuilt: what the new tables have read, likewise.
+
+        Raises:
+            SourceChanged: records that were read are not in the new tables.
+        """
+        self.check_complete(former.after, former.until)
+
     def alarms(self, after: Offsets | None, now: Now) -> Iterable[str]:  # noqa: ARG002 - overriding methods use it
         """Problems that need an operator, each with its reason.
 

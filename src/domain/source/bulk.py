@@ -16,7 +16,7 @@ from ..epoch.key_range import KeyRange
 from ..errors import BadInput, HeadwaterError, SourceUnavailable, StoreUnavailable, TableDamaged
 from ..ports import BulkSource, Now, Source, StreamSource
 from .record_spec import RecordSpec
-from .topic_group import TOPIC, join_ranges
+from .topic_group import TOPIC, join_ranges, member_range
 
 CHUNK, SEARCH_TS = "_chunk", "_search_ts"
 """Columns of bulk rows: the number of the chunk, from 0 (bigint); the time of the read (timestamp; null: unknown)."""
@@ -99,6 +99,12 @@ class BulkGroup(Source):
         if CHANGELOG in until:
             self.changelog.check_complete((beginning or {}).get(CHANGELOG), until[CHANGELOG])
         self.bulk.check_complete(until.get(BULK))
+
+    def check_rebuilt(self, former: OffsetRange, rebuilt: OffsetRange) -> None:
+        """See `Source.check_rebuilt`, for both members; the rows of the bulk must be there until the end."""
+        if CHANGELOG in former.until:
+            self.changelog.check_rebuilt(member_range(former, CHANGELOG), member_range(rebuilt, CHANGELOG))
+        self.bulk.check_complete(former.until.get(BULK))
 
     def readable(self, offsets: OffsetRange) -> bool:
         changes, chunks = _part(offsets, CHANGELOG), _part(offsets, BULK)

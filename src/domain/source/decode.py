@@ -22,7 +22,7 @@ from .conversion import Build, Choose, Convert, Refusal, Target, ToJson
 from .nested_values import nested
 
 ONE_OBJECT = "write one whole object a line"
-_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 LARGEST_FLOAT = {"float": nextafter(2.0**128 - 2.0**103, 0), "double": sys.float_info.max}
 """The largest value of each type before rounding to it: above it the nearest float is infinite."""
 NUMERAL = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?")
@@ -38,7 +38,7 @@ _TIMESTAMP = re.compile(
 
 
 def _integer(target: Target) -> Convert:
-    refuse, half = target.refuse, 2 ** (_INTEGER_BITS[target.type.name] - 1)
+    refuse, half = target.refuse, 2 ** (INTEGER_BITS[target.type.name] - 1)
     least = -half
 
     def convert(value: Any) -> int:
@@ -183,7 +183,7 @@ def from_json(column: Column) -> Build:
 
 
 FROM_JSON: dict[str, Build] = {
-    **dict.fromkeys(_INTEGER_BITS, _integer),
+    **dict.fromkeys(INTEGER_BITS, _integer),
     **dict.fromkeys(LARGEST_FLOAT, _floating),
     "decimal": _decimal,
     "string": _string,
@@ -269,7 +269,7 @@ def _truth(target: Target) -> Convert:
 
 FROM_TEXT = {
     **FROM_JSON,
-    **{name: _of_numeral(FROM_JSON[name]) for name in (*_INTEGER_BITS, *LARGEST_FLOAT)},
+    **{name: _of_numeral(FROM_JSON[name]) for name in (*INTEGER_BITS, *LARGEST_FLOAT)},
     "decimal": _decimal_of_text,
     "boolean": _truth,
     **{name: or_document(FROM_JSON[name]) for name in NESTED},

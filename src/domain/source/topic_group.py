@@ -57,6 +57,11 @@ def join_ranges(
     return OffsetRange({**so_far, **starts} or after, {**so_far, **until})
 
 
+def member_range(offsets: OffsetRange, member: str) -> OffsetRange:
+    """What a member has read from its beginning on; up to no offsets if it has read nothing."""
+    return OffsetRange((offsets.after or {}).get(member), offsets.until.get(member, {}))
+
+
 @define(eq=False)
 class TopicGroup(Source):
     """Several sources, each with the name of its topic. Each epoch reads from all of them.
@@ -94,6 +99,12 @@ class TopicGroup(Source):
         for topic, member in self.members.items():
             if topic in until:
                 member.check_complete((beginning or {}).get(topic), until[topic])
+
+    def check_rebuilt(self, former: OffsetRange, rebuilt: OffsetRange) -> None:
+        """See `Source.check_rebuilt`, for each topic that has been read."""
+        for topic, member in self.members.items():
+            if topic in former.until:
+                member.check_rebuilt(member_range(former, topic), member_range(rebuilt, topic))
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from headwater.adapters.kafka.plan import OffsetBounds, check_complete, plan, start_at
+from headwater.adapters.kafka.plan import OffsetBounds, check_complete, check_rebuilt, plan, start_at
+from headwater.domain.epoch.epoch import OffsetRange, add_beginnings
 from headwater.domain.errors import ConfigError, SourceChanged
 from headwater.domain.source.topic_group import join_ranges
 
@@ -30,6 +31,28 @@ def test_all_records_are_there(beginning: Offsets | None, low: int) -> None:
 def test_the_first_records_are_gone(beginning: Offsets | None, low: int) -> None:
     with pytest.raises(SourceChanged, match=f"topic 't' partition 0: .* begins at {low} now"):
         check_complete(beginning, READ, held(low))
+
+
+FORMER = OffsetRange({"t": {"0": 10}}, READ)
+"""What the old tables have read; where partition 1 began was not recorded."""
+
+
+@pytest.mark.parametrize("first", [{"t": {"0": 10, "1": 0}}, {"t": {"0": 4, "1": 0}}, None])
+def test_a_rebuild_began_where_the_old_tables_did(first: Offsets | None) -> None:
+    check_rebuilt(FORMER, OffsetRange(first, READ))
+
+
+@pytest.mark.parametrize(("partition", "began", "first"), [("0", 10, 16), ("1", 0, 5)])
+def test_records_were_removed_before_a_rebuild_read_them(partition: str, began: int, first: int) -> None:
+    again = OffsetRange({"t": {"0": 10, "1": 0} | {partition: first}}, READ)
+    message = f"partition {partition}: the old tables were read from offset {began} on, and the new ones from {first}"
+    with pytest.raises(SourceChanged, match=message):
+        check_rebuilt(FORMER, again)
+
+
+def test_records_that_the_old_tables_never_read_may_be_removed() -> None:
+    nothing = OffsetRange({"t": {"0": 30}}, {"t": {"0": 30}})
+    check_rebuilt(nothing, OffsetRange({"t": {"0": 35}}, {"t": {"0": 40}}))
 
 
 def test_the_topic_was_created_again() -> None:
@@ -80,9 +103,11 @@ def test_a_partition_that_was_added_is_read_from_its_very_first_record() -> None
 
 
 def test_a_topic_that_was_added_is_read_from_what_it_holds() -> None:
-    found = plan(READ, held(0) | {("more", 0): OffsetBounds(5, 7)}, None)
+    both = held(0) | {("more", 0): OffsetBounds(5, 7)}
+    found = plan(READ, both, None)
     assert found
     assert found.after == READ | {"more": {"0": 5}}
+    check_complete(add_beginnings({"t": {"0": 0, "1": 0}}, READ, found.after), found.until, both)
 
 
 def test_offsets_that_a_user_gives_get_the_ids_of_their_topics_and_the_beginnings_of_others() -> None:
@@ -116,8 +141,16 @@ def test_what_is_not_an_offset_of_the_topics_is_refused(given: Offsets, message:
         start_at(given, held(0))
 
 
-def test_a_topic_that_is_not_read_any_more_may_be_gone() -> None:
-    check_complete(None, READ | {"former": {"0": 9}}, held(0))
+def test_a_topic_that_was_read_and_is_not_named_any_more_is_missed() -> None:
+    for beginning in (None, {"former": {"0": 4}}):
+        with pytest.raises(
+            SourceChanged, match="topic 'former' was read and is not among the source's topics any more"
+        ):
+            check_complete(beginning, READ | {"former": {"0": 9}}, held(0))
+
+
+def test_a_topic_of_which_nothing_was_read_may_be_gone() -> None:
+    check_complete({"former": {"0": 9}}, READ | {"former": {"0": 9, "id": "old"}}, held(0))
 
 
 def test_the_first_range_of_a_group_has_the_starts_of_its_topics() -> None:

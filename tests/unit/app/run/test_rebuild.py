@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headwater.app.run.sink_publisher import SinkPublisher
-from headwater.domain.errors import EpochConflict, PipelineRebuilt, SinkChanged, SourceUnavailable
+from headwater.domain.errors import EpochConflict, PipelineRebuilt, SinkChanged, SourceChanged, SourceUnavailable
 from headwater.domain.ledger.generation import Generations, read_generations
 from headwater.domain.ports import Receipt, StreamSink
 from headwater.testing.trial import Trial
@@ -16,7 +17,6 @@ from tests.configurations import ranked_contracts
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     import narwhals as nw
 
@@ -131,6 +131,38 @@ def test_after_a_fault_near_the_switch_the_old_tables_are_written_again(trial: T
         rebuild.run()
     there = recorded(rebuild)
     assert (bool(drains), there.current, there.closing, bool(there.building)) == (True, 1, False, True)
+
+
+@pytest.mark.parametrize("gone", [0, -1])
+def test_files_that_are_removed_before_they_are_read_again_are_missed(trial: Trial, gone: int) -> None:
+    rebuild = begun(trial)
+    make, folder = rebuild.make_twin, Path(rebuild.runner.source._listing.settings.path)  # type: ignore[attr-defined]
+
+    def make_twin(generation: int) -> Any:
+        sorted(folder.iterdir())[gone].unlink()
+        return make(generation)
+
+    rebuild.make_twin = make_twin
+    with pytest.raises(SourceChanged, match=r"1 of the 2 files .* were gone before the rebuild read them"):
+        rebuild.run()
+    there = recorded(rebuild)
+    assert (there.current, there.closing, bool(there.building)) == (1, False, True)
+    trial.set("pipelines.ranked.order_by", '"signed"')
+    assert dict(trial.reader.view("ranked").select("contract", "rank").rows()) == {1: 1, 2: 2}
+
+
+def test_files_may_be_removed_after_they_were_read_again(trial: Trial) -> None:
+    rebuild = begun(trial)
+    make, folder = rebuild.make_twin, Path(rebuild.runner.source._listing.settings.path)  # type: ignore[attr-defined]
+
+    def make_twin(generation: int) -> Any:
+        twin = make(generation)
+        feed(trial, 3)
+        twin.report = lambda _report: min(folder.iterdir()).unlink() if twin.ledger.latest else None
+        return twin
+
+    rebuild.make_twin = make_twin
+    assert rebuild.run()
 
 
 def test_another_rebuild_takes_over(trial: Trial) -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.adapters.memory.store import MemoryStore
-from headwater.domain.epoch.epoch import OffsetRange
+from headwater.domain.epoch.epoch import OffsetRange, add_beginnings
 from headwater.domain.errors import EpochConflict, PipelineRebuilt
 from headwater.domain.ledger.generation import GenerationRecord, Generations, read_generations
 from headwater.domain.ledger.generation_store import GenerationStore
@@ -108,6 +108,28 @@ def test_publications_remember_where_the_first_epoch_began() -> None:
     publish(ledger, 1)
     publish(ledger, 2)
     assert [each.beginning for each in writer(store).publications()] == [{"from": 7}] * 2
+
+
+def test_publications_remember_where_each_topic_began_that_was_added() -> None:
+    ledger = writer(GenerationStore(MemoryStore()))
+    ranges = [
+        ({"wide": {"a": {"0": 4}}}, {"wide": {"a": {"0": 9}}}),
+        ({"wide": {"a": {"0": 9}, "b": {"0": 6}}}, {"wide": {"a": {"0": 9}, "b": {"0": 8}}}),
+        ({"wide": {"a": {"0": 9}, "b": {"0": 8}}, "more": {"c": {"0": 2}}}, {"wide": {"a": {"0": 10}}}),
+    ]
+    for after, until in ranges:
+        ledger.begin(OffsetRange(after, until))
+        ledger.publish(Change(), None)
+    first, second, third = (each.beginning for each in reversed(list(ledger.publications())))
+    assert first == {"wide": {"a": {"0": 4}}}
+    assert second == {"wide": {"a": {"0": 4}, "b": {"0": 6}}}
+    assert third == second | {"more": {"c": {"0": 2}}}
+
+
+def test_an_old_ledger_learns_where_an_added_topic_began_and_no_more() -> None:
+    assert add_beginnings(None, {"t": {"0": 9}}, {"t": {"0": 9}, "u": {"0": 6}}) == {"u": {"0": 6}}
+    assert add_beginnings(None, {"t": {"0": 9}}, {"t": {"0": 9}}) is None
+    assert add_beginnings(None, {"last": "b", "newest": {"b": 3}}, None) is None
 
 
 def test_leases_and_expiry_go_by_the_name_of_the_pipeline() -> None:

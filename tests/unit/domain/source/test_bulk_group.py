@@ -54,3 +54,13 @@ def test_the_beginning_of_an_empty_changelog_is_recorded_with_the_bulk() -> None
     changes.first = 3
     with pytest.raises(SourceChanged, match="rows 2 to 2 were removed"):
         group.plan(planned.until, NOW)
+
+
+def test_a_rebuild_must_find_both_members() -> None:
+    changes, chunk, asked = ExpiringRows(ROWS, polars_frame), OneChunk(), []
+    group = BulkGroup(changes, chunk)
+    changes.check_rebuilt = lambda *given: asked.append(given)  # type: ignore[method-assign]
+    chunk.check_complete = asked.append  # type: ignore[method-assign]
+    former = OffsetRange({"changelog": {"rows": 1}}, {"changelog": {"rows": 2}, "bulk": {"chunks": 1}})
+    group.check_rebuilt(former, OffsetRange(None, {"bulk": {"chunks": 1}}))
+    assert asked == [(OffsetRange({"rows": 1}, {"rows": 2}), OffsetRange(None, {})), {"chunks": 1}]

@@ -51,6 +51,17 @@ def test_an_epoch_reads_what_each_topic_has_up_to_its_own_limit(group: TopicGrou
     ]
 
 
+def test_each_topic_is_asked_whether_a_rebuild_has_read_what_was_read_of_it(group: TopicGroup) -> None:
+    asked = []
+    for topic, member in group.members.items():
+        member.check_rebuilt = lambda *given, topic=topic: asked.append((topic, *given))  # type: ignore[method-assign]
+    former = OffsetRange({"info": {"rows": 1}}, {"info": {"rows": 2}})
+    group.check_rebuilt(former, OffsetRange(None, {"stock": {"rows": 1}}))
+    group.check_rebuilt(former, former)
+    read = OffsetRange({"rows": 1}, {"rows": 2})
+    assert asked == [("info", read, OffsetRange(None, {})), ("info", read, read)]
+
+
 def test_a_range_is_read_again_if_each_topic_can_read_its_own(group: TopicGroup) -> None:
     planned = group.plan(None, NOW)
     assert planned is not None
