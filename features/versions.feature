@@ -121,6 +121,15 @@ Feature: Readers select versions by their content, and read the changes between 
     Given a reader leases reports
     Then reading reports.projects for 46m is allowed
 
+  Scenario: Versions that come faster than the schedule leave less time for a read
+    Given the setting pipelines.reports.retain = { versions = 3 }
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 13       | 2024-03-05 09:00 |
+    Then reading reports.projects for 16m fails with RetentionTooShort
+    Given the setting pipelines.reports.retain = { versions = 3, duration = "20m" }
+    Then reading reports.projects for 16m is allowed
+
   Scenario: What reads a pipeline that was rebuilt computes its rows again
     Given the setting pipelines.contract_rank.order_by = "-sign_time"
     And the setting pipelines.reports.tables.projects = "SELECT project, max(contract) AS contracts FROM ranks WHERE rank = 1 GROUP BY project"

@@ -103,20 +103,32 @@ class TestMeasured:
 
 class TestLongestQuery:
     def test_the_retention_must_carry_it(self, trial: Trial) -> None:
-        trial.deploy(deployment(stage='retain = { versions = 5 }\nlongest_query = "75m"\n'))
+        trial.deploy(deployment(stage='retain = { versions = 5 }\nlongest_query = "73m"\n'))
         trial.open()
-        trial.set("pipelines.days.longest_query", '"76m"')
+        trial.set("pipelines.days.longest_query", '"75m"')
         with pytest.raises(
-            ConfigError, match=r"deploy\.toml:\d+: pipelines\.days: longest_query: a query of 1h16m"
+            ConfigError, match=r"deploy\.toml:\d+: pipelines\.days: longest_query: a query of 1h15m"
         ) as no:
             trial.open()
         assert str(no.value).endswith(
-            "with a version every 15m, retain keeps one for 1h15m (4 superseded besides the latest: (4 + 1) x 15m); set"
-            " retain.versions to at least 6"
+            "with a version every 15m, retain keeps one for 1h13m30s (4 superseded besides the latest: (4 + 1) x 15m"
+            " - 1m30s); set retain.versions to at least 6"
         )
+        trial.set("pipelines.days.longest_query", '"73m"')
+        trial.set("pipelines.days.epoch_takes", '"1m"')
+        with pytest.raises(ConfigError, match=r"keeps one for 1h12m30s"):
+            trial.open()
+
+    def test_by_the_watermark_only_a_duration_carries_it(self, trial: Trial) -> None:
+        """A backlog of five days of event time makes five versions in a minute."""
+        trial.deploy(deployment(stage='when = "watermark"\nretain = { versions = 9 }\nlongest_query = "1m"\n'))
+        with pytest.raises(ConfigError, match=r"set retain\.duration to at least 1m"):
+            trial.open()
+        trial.set("pipelines.days.retain", '{ duration = "1m" }')
+        trial.open()
 
     def test_without_a_retention_of_its_own_the_backends_counts(self, trial: Trial) -> None:
-        trial.deploy(deployment(stage='longest_query = "76m"\n'))
+        trial.deploy(deployment(stage='longest_query = "74m"\n'))
         trial.open()
         trial.set("backend.retain", "{ versions = 2 }")
         with pytest.raises(ConfigError, match=r"set retain\.versions to at least 6"):
@@ -133,6 +145,22 @@ class TestLongestQuery:
         ):
             reader.view("days", longest=76 * MINUTE)
 
+    def test_by_the_watermark_a_read_is_told_by_the_last_versions(self, trial: Trial) -> None:
+        trial.deploy(deployment(stage='when = "watermark"\nretain = { versions = 5 }\n'))
+        for contract in (1, 2):
+            bring(trial, contract)
+            trial.run()
+        with pytest.raises(RetentionTooShort, match=r"a publication every [0-9.]+s, recent average"):
+            trial.open().view("days", longest=16 * MINUTE)
+
+    def test_runs_until_idle_that_come_faster_than_the_schedule_are_believed(self, trial: Trial) -> None:
+        trial.deploy(deployment(stage="retain = { versions = 5 }\n"))
+        for contract in (1, 2):
+            bring(trial, contract)
+            trial.run()
+        with pytest.raises(RetentionTooShort, match=r"a publication every [0-9.]+s, recent average"):
+            trial.open().view("days", longest=16 * MINUTE)
+
 
 @pytest.mark.parametrize(
     ("stage", "told"),
@@ -141,7 +169,14 @@ class TestLongestQuery:
         (
             'retain = { versions = 5, duration = "1h" }\n',
             [
-                "    1h15m from the publication of its version; a new version comes every 15m,",
+                "    1h13m30s from the publication of its version; a new version comes every 15m,",
+                '      retain = { versions = 5, duration = "1h" }',
+            ],
+        ),
+        (
+            'when = "watermark"\nretain = { versions = 5, duration = "1h" }\n',
+            [
+                "    1h from the publication of its version; new versions may come at any time,",
                 '      retain = { versions = 5, duration = "1h" }',
             ],
         ),

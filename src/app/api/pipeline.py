@@ -166,7 +166,7 @@ class Pipeline:
 
     def _check_lasts(self, publication: Publication, longest: timedelta) -> None:
         try:
-            self.upkeep.check_lasts(publication, longest, self.service.schedule)
+            self.upkeep.check_lasts(publication, longest, self.service.expect)
         except RetentionTooShort as error:
             pin = f"headwater pin … {self.name} --at {publication.epoch.number} --for {show_duration(longest)}"
             raise RetentionTooShort(f"{error}: {pin}") from None

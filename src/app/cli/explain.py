@@ -45,7 +45,9 @@ def explain(headwater: Headwater, engines: Mapping[str, str]) -> Iterator[str]:
         yield from _explain_tables(service)
         yield from _explain_views(service, pipeline)
         if service.schedule:
-            yield from _explain_query_length(pipeline.retain or deployment.backend.retain, service.schedule)
+            every = service.schedule if service.by_clock else None
+            takes = pipeline.epoch_takes or timedelta()
+            yield from _explain_query_length(pipeline.retain or deployment.backend.retain, every, takes)
         if pipeline.publish:
             yield from _explain_publish(pipeline.publish, feed_of(name, pipeline.publish, service))
 
@@ -75,14 +77,14 @@ def _explain_views(service: Service, pipeline: PipelineSettings) -> Iterator[str
         yield f"      {columns}{_explain_materialized(view, pipeline)}"
 
 
-def _explain_query_length(retention: Retention, every: timedelta) -> Iterator[str]:
+def _explain_query_length(retention: Retention, every: timedelta | None, takes: timedelta) -> Iterator[str]:
     yield "  longest query"
-    if (lasts := retention.lasts(every)) is None:
+    if (lasts := retention.lasts(every, takes)) is None:
         yield "    any length: every version is kept"
-    else:
-        longest, interval = show_duration(lasts), show_duration(every)
-        yield f"    {longest} from the publication of its version; a new version comes every {interval},"
-        yield f"      {retention}"
+        return
+    pace = f"a new version comes every {show_duration(every)}" if every else "new versions may come at any time"
+    yield f"    {show_duration(lasts)} from the publication of its version; {pace},"
+    yield f"      {retention}"
 
 
 def _explain_publish(output: KafkaOutput, feed: Feed) -> Iterator[str]:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from datetime import timedelta
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.retention import Retention
 from ...domain.ports import Source
 from ...domain.service.input import ViewOf
-from ...domain.service.snapshots import WHEN, Input, Schedule, Snapshots, SnapshotSettings, parse_query
+from ...domain.service.snapshots import WHEN, Input, Snapshots, SnapshotSettings, parse_query
 from ...domain.table.view_spec import ViewSpec
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
@@ -49,17 +50,18 @@ class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
 
     def open(self, settings: SnapshotSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - it has no source
         """Open views of other pipelines and plain tables, on a schedule."""
-        schedule = Schedule(settings.every, by_watermark=settings.when == "watermark")
-        return PipelineInputs(settings, schedule, parts.runner, parts.queries)
+        return PipelineInputs(settings, settings.schedule, parts.runner, parts.queries)
 
     def reads(self, settings: SnapshotSettings) -> Mapping[str, ViewOf]:
         return views_among(settings.inputs)
 
-    def check(self, settings: SnapshotSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - any view is fine
+    def check(self, settings: SnapshotSettings, pipeline: PipelineSettings, views: Mapping[str, ViewSpec]) -> None:  # noqa: ARG002 - any view is fine
         """Refuse a `longest_query` that the retention does not allow."""
         if settings.longest_query is not None:
+            retention, takes = pipeline.retain or Retention(), pipeline.epoch_takes or timedelta()
+            every = None if settings.schedule.by_watermark else settings.every
             try:
-                retention.check_query(settings.longest_query, settings.every)
+                retention.check_query(settings.longest_query, every, takes)
             except ConfigError as error:
                 raise ConfigError(f"longest_query: {error}") from error
 

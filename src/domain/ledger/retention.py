@@ -16,14 +16,13 @@ from ..epoch.watermark import format_second
 from ..errors import ConfigError
 from ..ports import Commit, Version
 from ..table.lease import Lease
+from .upcoming import LATE, Upcoming
 
 Rule: TypeAlias = "Callable[[int], Reason | None]"
 """Returns why the publication at an index of the list (0: the latest) is kept; None if the rule does not apply."""
 
 _NEXT = "the next publication"
 _NEWER = "a newer publication of the table"
-_FEW = 11
-"""The number of latest publications from which the future pace is estimated."""
 
 
 @frozen
@@ -48,59 +47,73 @@ class Retention:
         """Whether nothing ever expires."""
         return self.versions is None and self.duration is None
 
-    def lasts(self, interval: timedelta) -> timedelta | None:
+    def lasts(self, interval: timedelta | None, takes: timedelta = timedelta()) -> timedelta | None:
         """How long a query may take that begins when its version is published, with a version every `interval`.
 
-        That is (n + 1) x interval if n superseded versions are kept besides the latest. A `duration` is counted from
-        the time when the version is superseded. None: without limit.
+        That is (n + 1) x interval if n superseded versions are kept besides the latest, less what the version itself
+        took, and less a tenth of the interval, by which it may have been late. A `duration` is counted from the time
+        when the version is superseded. None: without limit.
+
+        Args:
+            interval: the time from the start of one version to the start of the next, by the clock; None if versions
+                may come at any time.
+            takes: the time from the start of a version to its publication.
         """
         if self.endless:
             return None
-        numbered = (self.versions or 1) * interval
-        return numbered if self.duration is None else max(numbered, interval + self.duration)
+        every, less, none = interval or timedelta(), _less(interval, takes), timedelta()
+        numbered = max((self.versions or 1) * every - less, none)
+        return numbered if self.duration is None else max(numbered, max(every - less, none) + self.duration)
 
     def left(
-        self, publications: Sequence[Publication], epoch: Epoch, interval: timedelta | None, now: datetime
+        self, publications: Sequence[Publication], epoch: Epoch, upcoming: Upcoming, now: datetime
     ) -> timedelta | None:
-        """How long a publication is kept from now on, if further ones come at an interval; None: without limit.
+        """How long a publication is kept from now on, if further ones come no earlier; None: without limit.
 
         Args:
             publications: newest first, as far back as they can be found.
             epoch: the epoch of the publication.
-            interval: the time from one publication to the next; None if unknown: the next may come at any time then.
+            upcoming: when further publications come.
             now: the present time (UTC).
         """
         if self.endless:
             return None
-        pace = interval or timedelta()
-        following = max(publications[0].published_at + pace - now, timedelta())
         place = next((place for place, each in enumerate(publications) if each.epoch == epoch), len(publications))
         still = (self.versions or 1) - place  # further publications that keep it
-        numbered = following + (still - 1) * pace if still > 0 else timedelta()
+        numbered = upcoming.until(still) if still > 0 else timedelta()
         if self.duration is None or place == len(publications):
             return numbered
         since = superseded_at(publications)[place]
-        return max(numbered, self.duration + (following if since is None else since - now))
+        return max(numbered, self.duration + (upcoming.first if since is None else since - now))
 
-    def check_query(self, longest: timedelta, interval: timedelta) -> None:
-        """Check that the longest expected query can finish under this retention.
+    def check_query(self, longest: timedelta, interval: timedelta | None, takes: timedelta = timedelta()) -> None:
+        """Check that the longest expected query can finish under this retention; see `lasts`.
 
         Raises:
-            ConfigError: it cannot; the message has the calculation and the number of versions to keep.
+            ConfigError: it cannot; the message has the calculation, and what to set.
         """
-        lasts = self.lasts(interval)
+        lasts = self.lasts(interval, takes)
         if lasts is None or longest <= lasts:
             return
-        every, wanted = show_duration(interval), -(-longest // interval)
+        query = f"a query of {show_duration(longest)} could not end"
+        if interval is None:
+            raise ConfigError(
+                f"{query}: by the watermark, versions come as fast as event time passes, so their number says nothing"
+                f" about time; set retain.duration to at least {show_duration(longest)}"
+            )
+        every, less = show_duration(interval), _less(interval, takes)
         raise ConfigError(
-            f"a query of {show_duration(longest)} could not end: with a version every {every}, retain keeps one for"
-            f" {show_duration(lasts)} ({self._sums(interval)}); set retain.versions to at least {wanted}"
+            f"{query}: with a version every {every}, retain keeps one for {show_duration(lasts)}"
+            f" ({self._sums(every, show_duration(less))}); set retain.versions to at least"
+            f" {-(-(longest + less) // interval)}"
         )
 
-    def _sums(self, interval: timedelta) -> str:
-        superseded, every = (self.versions or 1) - 1, show_duration(interval)
-        numbered = f"{superseded} superseded besides the latest: ({superseded} + 1) x {every}"
-        return numbered if self.duration is None else f"{numbered}, or {every} + {show_duration(self.duration)}"
+    def _sums(self, every: str, less: str) -> str:
+        superseded = (self.versions or 1) - 1
+        numbered = f"{superseded} superseded besides the latest: ({superseded} + 1) x {every} - {less}"
+        return (
+            numbered if self.duration is None else f"{numbered}, or {every} - {less} + {show_duration(self.duration)}"
+        )
 
     def __str__(self) -> str:
         """The retention as it is written in the configuration."""
@@ -161,10 +174,9 @@ def superseded_at(publications: Sequence[Publication]) -> list[datetime | None]:
     return [None, *reversed(latest_so_far[1:])][: len(publications)]
 
 
-def pace_of(publications: Sequence[Publication]) -> timedelta | None:
-    """The mean time from one publication to the next, over the last few; None if there are fewer than two."""
-    some = publications[:_FEW]
-    return max((some[0].published_at - some[-1].published_at) / (len(some) - 1), timedelta()) if some[1:] else None
+def _less(interval: timedelta | None, takes: timedelta) -> timedelta:
+    """The time that a version has lost, at most, when it is published: it was late, and took its time."""
+    return timedelta() if interval is None else interval / LATE + takes
 
 
 def judge(

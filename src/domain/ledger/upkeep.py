@@ -18,7 +18,8 @@ from ..errors import ConfigError, LeaseNotFound, RetentionTooShort
 from ..ports import Expiry, LeasingKeeper, Version
 from ..table.lease import Lease
 from .ledger import Ledger
-from .retention import Retention, TableHistory, Verdict, judge, pace_of, superseded_at
+from .retention import Retention, TableHistory, Verdict, judge, superseded_at
+from .upcoming import Upcoming
 
 
 @frozen(eq=False)
@@ -127,28 +128,31 @@ class Upkeep:
             for publication, superseded in zip(publications, superseded_at(publications), strict=True)
         ]
 
-    def check_lasts(self, publication: Publication, longest: timedelta, every: timedelta | None) -> None:
-        """Check that a publication is guaranteed to be kept as long as a read may take.
+    def check_lasts(
+        self,
+        publication: Publication,
+        longest: timedelta,
+        expect: Callable[[Sequence[Publication], datetime], Upcoming],
+    ) -> None:
+        """Check that a publication is kept as long as a read may take, if further ones come as expected.
 
         Args:
             publication: the publication to read.
             longest: how long the read may take.
-            every: the time from one publication to the next; None: estimated from the last ones.
+            expect: tells when further publications come; see `Service.expect`.
 
         Raises:
             RetentionTooShort: it is not; the message has the calculation, and a lease as the remedy.
         """
         publications, now = self.ledger.known(), self.ledger.clock.now()
-        pace = every or pace_of(publications)
-        lasts = self.retention.left(publications, publication.epoch, pace, now)
+        upcoming = expect(publications, now)
+        lasts = self.retention.left(publications, publication.epoch, upcoming, now)
         if lasts is None or longest <= max(lasts, self._leased_for(publication, now)):
             return
-        how = "configured" if every else "recent average"
-        basis = f"a publication every {show_duration(pace)}, {how}" if pace else "publications at an unknown pace"
         raise RetentionTooShort(
             f"a read of {show_duration(longest)} may not end: epoch {publication.epoch.number} of pipeline"
-            f" {self.ledger.pipeline!r} is kept for {show_duration(lasts)} from now ({basis}; {self.retention}); pin it"
-            " first"
+            f" {self.ledger.pipeline!r} is kept for {show_duration(lasts)} from now ({upcoming.basis};"
+            f" {self.retention}); pin it first"
         )
 
     def _leased_for(self, publication: Publication, now: datetime) -> timedelta:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
@@ -17,6 +17,7 @@ from ..epoch.key_range import KeyRange
 from ..errors import ConfigError
 from ..ledger.label import Label
 from ..ledger.ledger import Snapshot
+from ..ledger.upcoming import Upcoming, estimate
 from ..table.change import Change
 from ..table.fingerprint import changed_decoding, changed_settings, changed_views
 from ..table.net_changes import net_changes
@@ -108,6 +109,9 @@ class Service(Protocol):
     schedule: timedelta | None = None
     """The time from one epoch to the next; None if there is no schedule."""
 
+    by_clock: bool = True
+    """Whether `schedule` is a time of the clock; else it is event time."""
+
     reads: Mapping[str, str] = MappingProxyType({})
     """The pipelines that an epoch on a schedule reads, by input."""
 
@@ -147,6 +151,15 @@ class Service(Protocol):
     def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:  # noqa: ARG002 - overriding methods use it
         """The epochs at which a publication has read `reads`, by input; None for an input that it did not read."""
         return {}
+
+    def expect(self, publications: Sequence[Publication], now: datetime) -> Upcoming:
+        """Tell when further publications come: by the schedule, or estimated from the last ones.
+
+        Args:
+            publications: newest first, at least one.
+            now: the present time (UTC).
+        """
+        return estimate(publications, now)
 
     def exact_as_of(self, publication: Publication) -> datetime | None:  # noqa: ARG002 - overriding methods use it
         """The event time (UTC) that a publication's views show; None if they show all rows known at the publication."""

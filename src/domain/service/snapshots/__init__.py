@@ -7,7 +7,8 @@ or a lease keeps that version. New publications do not affect it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 import narwhals as nw
@@ -17,6 +18,7 @@ from ...epoch.epoch import Publication
 from ...errors import ConfigError
 from ...ledger.label import Label
 from ...ledger.ledger import Snapshot
+from ...ledger.upcoming import Upcoming
 from ...ports import FrameEngine, QueryEngine
 from ...table.net_changes import align, net_changes
 from ...table.schema import Schema
@@ -50,6 +52,7 @@ class Snapshots(Service):
         self.tables = (*published_tables(settings), marker_table(settings.pipeline))
         self.views = tuple(_views(settings))
         self.schedule = settings.every
+        self.by_clock = settings.when == "clock"
         self.reads = settings.pipelines
         self._settings = settings
         self._step = SnapshotsStep(settings, engine, queries)
@@ -62,6 +65,9 @@ class Snapshots(Service):
     def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:
         read = Plan.of(publication.offsets).inputs
         return {name: at if isinstance(at := read.get(name), int) else None for name in self.reads}
+
+    def expect(self, publications: Sequence[Publication], now: datetime) -> Upcoming:
+        return self._settings.schedule.expect(publications, now)
 
     def changed(self, fingerprint: str) -> str | None:  # noqa: ARG002 - any change is fine
         """Return None: each version is computed from scratch, so any setting may change; see `Service.changed`."""

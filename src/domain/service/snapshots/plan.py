@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 from attrs import field, frozen
 
-from ...duration import EPOCH
-from ...epoch.epoch import Offsets
+from ...duration import EPOCH, show_duration
+from ...epoch.epoch import Offsets, Publication
 from ...epoch.watermark import format_time
+from ...ledger.upcoming import FEW, LATE, Upcoming, estimate
 from ...ports import Pace
 
-_LATE = 10
-"""A version that is late by up to one tenth of the interval does not delay the next one."""
 NOTHING_YET = -1
 """The epoch of an input pipeline that has not published yet."""
 
@@ -100,6 +100,24 @@ class Schedule:
             return False
         return pace is Pace.CLOSE or not self.by_watermark or self._watermark_passed(last, now)
 
+    def expect(self, publications: Sequence[Publication], now: datetime) -> Upcoming:
+        """Tell when further versions come; see `Service.expect`.
+
+        By the clock, if the last versions kept to the schedule, further ones keep to it as well. One that is overdue
+        may have begun already: as long ago as the slowest of the last ones took.
+        """
+        if self.by_watermark:
+            return estimate(publications, now)
+        some = publications[:FEW]
+        planned = [Plan.of(each.offsets).planned_at for each in some]
+        if not all(later >= self._due_after(earlier) for later, earlier in pairwise(planned)):
+            return estimate(publications, now, self.every)
+        takes = max(timedelta(), *(each.published_at - at for each, at in zip(some, planned, strict=True)))
+        first = max(self._due_after(planned[0]), now - takes)
+        second = max(self._due_after(first), now - self.every / LATE)  # it may come right after a slow one
+        basis = f"a publication every {show_duration(self.every)}, configured"
+        return Upcoming(max(first - now, timedelta()), second - now, self.every, basis)
+
     def _is_ready(self, now: Plan, pace: Pace) -> bool:
         """Whether all inputs have published; at the end of a run, whether any has."""
         waiting = [at == NOTHING_YET for at in now.inputs.values()]
@@ -112,8 +130,11 @@ class Schedule:
         on the interval. If the clock was set back by less than an interval, the next version waits for it. If it
         was set back further, the schedule continues from the current time.
         """
-        multiple = EPOCH + self._interval(now) * self.every
-        return multiple - last >= self.every - self.every / _LATE or last - now >= self.every
+        return now >= self._due_after(last) or last - now >= self.every
+
+    def _due_after(self, last: datetime) -> datetime:
+        """The first multiple of `every` that is at least nine tenths of an interval after a version."""
+        return EPOCH - (EPOCH - last - self.every + self.every / LATE) // self.every * self.every
 
     def _watermark_passed(self, last: Plan | None, now: Plan) -> bool:
         if now.watermark is None:

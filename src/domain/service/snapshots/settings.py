@@ -12,6 +12,7 @@ from attrs import field, frozen
 from ...errors import ConfigError
 from ...sql import Statement, parse_statement
 from ..input import PlainTable, ViewOf, check_names
+from .plan import Schedule
 
 WHEN = ("clock", "watermark")
 MARKERS = "markers"
@@ -72,6 +73,11 @@ class SnapshotSettings:
     def pipelines(self) -> dict[str, str]:
         """The pipelines that are read, by the name of the input."""
         return {name: each.pipeline for name, each in self.inputs.items() if isinstance(each, ViewOf)}
+
+    @property
+    def schedule(self) -> Schedule:
+        """The schedule of versions."""
+        return Schedule(self.every, by_watermark=self.when == "watermark")
 
     def inputs_of(self, table: str) -> frozenset[str]:
         """Return the names of the inputs that the query of a published table reads."""

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headwater.domain.epoch.epoch import Epoch, Publication
 from headwater.domain.errors import ConfigError
 from headwater.domain.ports import Pace
 from headwater.domain.service.snapshots import NOTHING_YET, Plan, Schedule
@@ -151,6 +152,43 @@ class TestSchedule:
         assert [schedule.is_due(None, some, pace) for pace in Pace] == [False, False, True]
         assert [schedule.is_due(None, none, pace) for pace in Pace] == [False, False, False]
         assert schedule.is_due(None, plan(tags="x"), Pace.SCHEDULE), "plain tables are always there"
+
+
+class TestExpected:
+    """When further versions come at the earliest, every 15 minutes by the clock."""
+
+    @pytest.mark.parametrize(
+        ("versions", "now", "following"),
+        [
+            pytest.param([(0, 10)], 10, [5, 20, 35], id="the first one took long"),
+            pytest.param([(1, 2)], 2, [13, 28, 43], id="a little late"),
+            pytest.param([(2, 3)], 3, [27, 42, 57], id="so late that it delays the next one"),
+            pytest.param([(0, 10), (15, 15), (30, 30)], 31, [14, 29, 44], id="on time, whenever published"),
+            pytest.param([(0, 1)], 20, [0, 25, 40], id="overdue: no input has changed"),
+            pytest.param([(0, 10)], 20, [0, 10, 25], id="overdue: it may have begun when it was due"),
+            pytest.param([(0, 60)], 110, [0, 0, 13.5], id="overdue, and slower than the schedule"),
+            pytest.param([(0, 0), (2, 2), (4, 4)], 5, [1, 3, 5], id="off the schedule, faster"),
+            pytest.param([(0, 0), (2, 2), (90, 90)], 91, [14, 29, 44], id="off the schedule, slower on average"),
+        ],
+    )
+    def test_by_the_clock(self, versions: list[tuple[int, int]], now: int, following: list[float]) -> None:
+        upcoming = Schedule(QUARTERS, by_watermark=False).expect(published(versions), NOON + timedelta(minutes=now))
+        assert [upcoming.until(number) for number in (1, 2, 3)] == [timedelta(minutes=each) for each in following]
+
+    def test_by_the_watermark_the_pace_of_the_last_ones_counts(self) -> None:
+        schedule, now = Schedule(QUARTERS, by_watermark=True), NOON + timedelta(minutes=16)
+        assert schedule.expect(published([(0, 1), (15, 16)]), now).until(2) == timedelta(minutes=30)
+        assert schedule.expect(published([(0, 1)]), now).until(9) == timedelta()
+
+
+def published(versions: list[tuple[int, int]]) -> list[Publication]:
+    """Versions by the minutes at which they were planned and published, newest first."""
+    plans = [(plan(NOON + timedelta(minutes=at)), NOON + timedelta(minutes=until)) for at, until in versions]
+    found = [
+        Publication(Epoch("p", number), {}, each.to_offsets(), None, until, "settings")
+        for number, (each, until) in enumerate(plans)
+    ]
+    return found[::-1]
 
 
 class TestVersions:
