@@ -46,8 +46,7 @@ def explain(headwater: Headwater, engines: Mapping[str, str]) -> Iterator[str]:
         yield from _explain_views(service, pipeline)
         if service.schedule:
             every = service.schedule if service.by_clock else None
-            takes = pipeline.epoch_takes or timedelta()
-            yield from _explain_query_length(pipeline.retain or deployment.backend.retain, every, takes)
+            yield from _explain_query_length(pipeline.retain or deployment.backend.retain, every)
         if pipeline.publish:
             yield from _explain_publish(pipeline.publish, feed_of(name, pipeline.publish, service))
 
@@ -77,9 +76,9 @@ def _explain_views(service: Service, pipeline: PipelineSettings) -> Iterator[str
         yield f"      {columns}{_explain_materialized(view, pipeline)}"
 
 
-def _explain_query_length(retention: Retention, every: timedelta | None, takes: timedelta) -> Iterator[str]:
+def _explain_query_length(retention: Retention, every: timedelta | None) -> Iterator[str]:
     yield "  longest query"
-    if (lasts := retention.lasts(every, takes)) is None:
+    if (lasts := retention.lasts(every)) is None:
         yield "    any length: every version is kept"
         return
     pace = f"a new version comes every {show_duration(every)}" if every else "new versions may come at any time"

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from attrs import evolve, field, frozen
 
 from ...domain.errors import ConfigError
+from ...domain.ledger.retention import Retention
 from ...domain.ports import BulkSource, FrameEngine, QueryEngine, Source, StreamSource
 from ...domain.service.base import Service, ServiceSettings
 from ...domain.service.input import ViewOf
@@ -165,13 +166,13 @@ class ServiceKind(ABC, Generic[_Settings, _Service]):
         """The views of other pipelines that it reads, by input."""
         return {}
 
-    def check(self, settings: _Settings, pipeline: PipelineSettings, views: Mapping[str, ViewSpec]) -> None:
+    def check(self, settings: _Settings, views: Mapping[str, ViewSpec], retention: Retention) -> None:
         """Check what its settings alone do not show, before anything starts.
 
         Args:
             settings: of the service.
-            pipeline: the settings that every pipeline has; `retain` is also set if the backend's applies.
             views: that it `reads`, by input.
+            retention: of its tables.
 
         Raises:
             ConfigError: begins with the key.

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from ...domain.errors import ConfigError
+from ...domain.ledger.retention import Retention
 from ...domain.ports import Source
 from ...domain.service.input import ViewOf
 from ...domain.service.materialized_view import ALIGN, ALL, MaterializedView, Shapes, ViewSettings, check_query
@@ -59,7 +60,7 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
     def reads(self, settings: ViewSettings) -> Mapping[str, ViewOf]:
         return settings.inputs
 
-    def check(self, settings: ViewSettings, pipeline: PipelineSettings, views: Mapping[str, ViewSpec]) -> None:  # noqa: ARG002 - for others
+    def check(self, settings: ViewSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - for others
         """Refuse inputs whose changes cannot be read."""
         for name, spec in views.items():
             if not (spec.key and spec.schema.columns):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from datetime import timedelta
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.retention import Retention
@@ -55,13 +54,11 @@ class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
     def reads(self, settings: SnapshotSettings) -> Mapping[str, ViewOf]:
         return views_among(settings.inputs)
 
-    def check(self, settings: SnapshotSettings, pipeline: PipelineSettings, views: Mapping[str, ViewSpec]) -> None:  # noqa: ARG002 - any view is fine
+    def check(self, settings: SnapshotSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - any view is fine
         """Refuse a `longest_query` that the retention does not allow."""
         if settings.longest_query is not None:
-            retention, takes = pipeline.retain or Retention(), pipeline.epoch_takes or timedelta()
-            every = None if settings.schedule.by_watermark else settings.every
             try:
-                retention.check_query(settings.longest_query, every, takes)
+                retention.check_query(settings.longest_query, settings.every)
             except ConfigError as error:
                 raise ConfigError(f"longest_query: {error}") from error
 

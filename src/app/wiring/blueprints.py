@@ -7,8 +7,6 @@ from contextlib import contextmanager
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 
-from attrs import evolve
-
 from ...domain.errors import ConfigError
 from ...domain.ports import QueryEngine
 from ...domain.service.base import Service
@@ -41,8 +39,7 @@ def blueprints(deployment: Deployment, known: Mapping[str, Service] = MappingPro
             _check_inputs(name, inputs, deployment.pipelines)
             views = {key: each.of(built[each.pipeline]) for key, each in inputs.items()}
             _check_views(inputs, views)
-            retain = pipeline.retain or deployment.backend.retain
-            kind.check(pipeline.service, evolve(pipeline, retain=retain), views)
+            kind.check(pipeline.service, views, pipeline.retain or deployment.backend.retain)
         built[name] = _blueprint(pipeline, built)
     return {name: built[name] for name in deployment.pipelines}
 

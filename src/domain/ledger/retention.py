@@ -16,7 +16,7 @@ from ..epoch.watermark import format_second
 from ..errors import ConfigError
 from ..ports import Commit, Version
 from ..table.lease import Lease
-from .upcoming import LATE, Upcoming
+from .upcoming import Upcoming
 
 Rule: TypeAlias = "Callable[[int], Reason | None]"
 """Returns why the publication at an index of the list (0: the latest) is kept; None if the rule does not apply."""
@@ -47,23 +47,20 @@ class Retention:
         """Whether nothing ever expires."""
         return self.versions is None and self.duration is None
 
-    def lasts(self, interval: timedelta | None, takes: timedelta = timedelta()) -> timedelta | None:
+    def lasts(self, interval: timedelta | None) -> timedelta | None:
         """How long a query may take that begins when its version is published, with a version every `interval`.
 
-        That is (n + 1) x interval if n superseded versions are kept besides the latest, less what the version itself
-        took, and less a tenth of the interval, by which it may have been late. A `duration` is counted from the time
-        when the version is superseded. None: without limit.
+        That is (n + 1) x interval if n superseded versions are kept besides the latest. A `duration` is counted from
+        the time when the version is superseded. None: without limit.
 
         Args:
-            interval: the time from the start of one version to the start of the next, by the clock; None if versions
-                may come at any time.
-            takes: the time from the start of a version to its publication.
+            interval: the time from one version to the next, by the clock; None if versions may come at any time.
         """
         if self.endless:
             return None
-        every, less, none = interval or timedelta(), _less(interval, takes), timedelta()
-        numbered = max((self.versions or 1) * every - less, none)
-        return numbered if self.duration is None else max(numbered, max(every - less, none) + self.duration)
+        every = interval or timedelta()
+        numbered = (self.versions or 1) * every
+        return numbered if self.duration is None else max(numbered, every + self.duration)
 
     def left(
         self, publications: Sequence[Publication], epoch: Epoch, upcoming: Upcoming, now: datetime
@@ -86,34 +83,25 @@ class Retention:
         since = superseded_at(publications)[place]
         return max(numbered, self.duration + (upcoming.first if since is None else since - now))
 
-    def check_query(self, longest: timedelta, interval: timedelta | None, takes: timedelta = timedelta()) -> None:
-        """Check that the longest expected query can finish under this retention; see `lasts`.
+    def check_query(self, longest: timedelta, interval: timedelta) -> None:
+        """Check that the longest expected query can finish under this retention.
 
         Raises:
-            ConfigError: it cannot; the message has the calculation, and what to set.
+            ConfigError: it cannot; the message has the calculation and the number of versions to keep.
         """
-        lasts = self.lasts(interval, takes)
+        lasts = self.lasts(interval)
         if lasts is None or longest <= lasts:
             return
-        query = f"a query of {show_duration(longest)} could not end"
-        if interval is None:
-            raise ConfigError(
-                f"{query}: by the watermark, versions come as fast as event time passes, so their number says nothing"
-                f" about time; set retain.duration to at least {show_duration(longest)}"
-            )
-        every, less = show_duration(interval), _less(interval, takes)
+        every, wanted = show_duration(interval), -(-longest // interval)
         raise ConfigError(
-            f"{query}: with a version every {every}, retain keeps one for {show_duration(lasts)}"
-            f" ({self._sums(every, show_duration(less))}); set retain.versions to at least"
-            f" {-(-(longest + less) // interval)}"
+            f"a query of {show_duration(longest)} could not end: with a version every {every}, retain keeps one for"
+            f" {show_duration(lasts)} ({self._sums(interval)}); set retain.versions to at least {wanted}"
         )
 
-    def _sums(self, every: str, less: str) -> str:
-        superseded = (self.versions or 1) - 1
-        numbered = f"{superseded} superseded besides the latest: ({superseded} + 1) x {every} - {less}"
-        return (
-            numbered if self.duration is None else f"{numbered}, or {every} - {less} + {show_duration(self.duration)}"
-        )
+    def _sums(self, interval: timedelta) -> str:
+        superseded, every = (self.versions or 1) - 1, show_duration(interval)
+        numbered = f"{superseded} superseded besides the latest: ({superseded} + 1) x {every}"
+        return numbered if self.duration is None else f"{numbered}, or {every} + {show_duration(self.duration)}"
 
     def __str__(self) -> str:
         """The retention as it is written in the configuration."""
@@ -172,11 +160,6 @@ def superseded_at(publications: Sequence[Publication]) -> list[datetime | None]:
     """
     latest_so_far = list(accumulate((each.published_at for each in reversed(publications)), max))
     return [None, *reversed(latest_so_far[1:])][: len(publications)]
-
-
-def _less(interval: timedelta | None, takes: timedelta) -> timedelta:
-    """The time that a version has lost, at most, when it is published: it was late, and took its time."""
-    return timedelta() if interval is None else interval / LATE + takes
 
 
 def judge(

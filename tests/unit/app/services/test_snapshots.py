@@ -32,7 +32,7 @@ service = "snapshots"
 inputs = { shop = "shop.ranks", tags = { path = "in/tags", format = "parquet" } }
 every = "15m"
 retain = { versions = 5 }
-longest_query = "73m"
+longest_query = "75m"
 [pipelines.shop_dim.tables]
 shop_dim = "SELECT s.*, t.tag FROM shop s LEFT JOIN tags t USING (shop_id)"
 """
@@ -52,7 +52,7 @@ def test_the_sample_publishes_a_table_and_its_markers(deploy, tmp_path):
     read = settings(deployment)
     assert read.inputs == {"shop": ViewOf("shop", "ranks"), "tags": PlainTable(str(tmp_path / "in/tags"), "parquet")}
     assert (read.every, read.when, read.keys) == (timedelta(minutes=15), "clock", {})
-    assert read.longest_query == timedelta(minutes=73)
+    assert read.longest_query == timedelta(minutes=75)
     pipeline = deployment.pipelines["shop_dim"]
     assert (pipeline.sources, pipeline.retain, pipeline.materialize) == ((), Retention(versions=5), ())
     service = blueprints(deployment)["shop_dim"]
@@ -67,7 +67,7 @@ def test_every_key(deploy):
     text = changed(
         'every = "15m"', 'every = "1d"\nwhen = "watermark"\nkeys = { shop_dim = ["shop_id"] }\nexpire_every = 3'
     )
-    text = changed('shop = "shop.ranks"', 'shop = "shop"', changed('longest_query = "73m"\n', "", text))
+    text = changed('shop = "shop.ranks"', 'shop = "shop"', changed('longest_query = "75m"\n', "", text))
     deployment = deploy(text)
     read = settings(deployment)
     assert (read.every, read.when, read.longest_query) == (timedelta(days=1), "watermark", None)
