@@ -127,9 +127,18 @@ def _(headwater_trial: Trial) -> None:
 def _(headwater_trial: Trial, kafka: KafkaBroker) -> Topic:
     topic = Topic(kafka, f"ranks-{uuid4().hex[:8]}")
     kafka.create_topic(topic.name, partitions=2)
-    where = f'{{ servers = "{kafka.servers}", topic = "{topic.name}" }}'
-    headwater_trial.set("pipelines.contract_rank.publish", where)
+    _publish(headwater_trial, topic)
     return topic
+
+
+@when(parsers.parse("contract_rank publishes to the same topic with {setting}"))
+def _(headwater_trial: Trial, topic: Topic, setting: str) -> None:
+    _publish(headwater_trial, topic, f", {setting}")
+
+
+def _publish(trial: Trial, topic: Topic, more: str = "") -> None:
+    where = f'servers = "{topic.broker.servers}", topic = "{topic.name}"'
+    trial.set("pipelines.contract_rank.publish", f"{{ {where}{more} }}")
 
 
 @when(parsers.re(rf"contract_rank crashes (?P<moment>{'|'.join(_PUBLISHING)})"))

@@ -115,3 +115,24 @@ Feature: A view's changes are published to a topic
       | +I       | 12       | 1    |
       | -U       | 11       | 1    |
       | +U       | 11       | 2    |
+
+  Scenario Outline: A topic does not get records that do not fit those in it: <setting>
+    Given the ranks are published to a topic
+    And an epoch of contracts brings
+      | kind | project | contract | sign_time        |
+      | +I   | 1       | 11       | 2024-03-01 09:00 |
+    When contract_rank publishes to the same topic with <setting>
+    And these rows arrive at contracts
+      | kind | project | contract | sign_time        |
+      | +I   | 1       | 12       | 2024-03-02 09:00 |
+    Then running contract_rank fails with SinkChanged: <reason>
+    And the topic has these records
+      | row_kind | contract | rank |
+      | +I       | 11       | 1    |
+
+    Examples:
+      | setting                     | reason                                 |
+      | view = "top"                | has the records of contract_rank.ranks |
+      | format = "upsert-json"      | format json -> upsert-json             |
+      | row_kind = "op"             | row_kind row_kind -> op                |
+      | rename = { rank = "place" } | field of rank rank -> place            |

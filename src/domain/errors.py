@@ -130,8 +130,8 @@ class SinkUnavailable(Transient, ConnectionError):
 class SinkChanged(HeadwaterError, RuntimeError):
     """The sink cannot be continued.
 
-    Its records do not come from these tables, the tables no longer have the epochs that it lacks, or partitions were
-    added to its topic.
+    Its records do not come from these tables, or were written with other settings; the tables no longer have the epochs
+    that it lacks; or partitions were added to its topic.
     """
 
 

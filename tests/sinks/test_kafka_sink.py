@@ -170,9 +170,19 @@ def test_a_receipt_stays_when_the_run_is_over(topic: Topic) -> None:
     assert len(topic.holds()) == 6
 
 
-def test_each_feed_has_its_own_receipts(topic: Topic) -> None:
+def test_a_topic_with_the_records_of_another_feed_is_refused(topic: Topic) -> None:
     publish(topic.claimed(), 0, (1, None, "+I"))
-    other = topic.claimed(pipeline="other")
+    publish(topic.claimed(), 1)
+    for ask in (topic.sink(pipeline="other").published, topic.sink(pipeline="other").claim):
+        with pytest.raises(SinkChanged, match=r"has the records of shop\.prices up to epoch 1; .* to a new topic, or"):
+            ask()
+    remake(topic.broker, topic.name)
+    assert topic.sink(pipeline="other").published() is None
+
+
+def test_feeds_that_share_a_topic_since_earlier_versions_have_their_own_receipts(topic: Topic) -> None:
+    first, other = topic.claimed(), topic.claimed(pipeline="other")
+    publish(first, 0, (1, None, "+I"))
     for epoch in range(70):
         publish(other, epoch)
     assert (topic.sink().published(), other.published()) == (
@@ -181,12 +191,38 @@ def test_each_feed_has_its_own_receipts(topic: Topic) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("first", "then", "difference"),
+    [
+        ({}, {"format": "upsert-json"}, "format json -> upsert-json"),
+        ({}, {"row_kind": "kind"}, "row_kind row_kind -> kind"),
+        ({"rename": {"price": "cost"}}, {}, "field of price cost -> price"),
+    ],
+)
+def test_records_with_other_settings_are_refused(
+    topic: Topic, first: dict[str, Any], then: dict[str, Any], difference: str
+) -> None:
+    publish(topic.claimed(**first), 0, (1, None, "+I"))
+    for ask in (topic.sink(**then).published, topic.sink(**then).claim):
+        with pytest.raises(SinkChanged, match=f"with other settings \\({difference}\\), .* to a new topic"):
+            ask()
+    assert topic.sink(**first).published() == Receipt.of(publication(0))
+
+
+def test_settings_that_old_records_do_not_depend_on_may_differ(topic: Topic) -> None:
+    publish(topic.claimed(format="debezium-json"), 0, (1, None, "+I"))
+    wider = Schema.parse("id bigint, price decimal(10,2), note string")
+    how = {"format": "debezium-json", "row_kind": "kind", "tombstones": False, "rename": {"note": "word"}}
+    assert topic.sink(schema=wider, **how).published() == Receipt.of(publication(0))
+
+
 def test_a_receipt_is_found_in_each_partition_of_a_topic_made_beforehand(topic: Topic) -> None:
     """And after partitions were added, when a feed's next receipts may be in another one than its first."""
     receipts, feeds = f"{topic.name}.epochs", ("a", "b", "c", "d")
     topic.broker.create_topic(receipts, partitions=3, cleanup_policy="compact")
+    claimed = {feed: topic.claimed(pipeline=feed) for feed in feeds}  # all while the topic is empty
     for feed in feeds:
-        publish(topic.claimed(pipeline=feed), 0)
+        publish(claimed[feed], 0)
         assert topic.sink(pipeline=feed).published() == Receipt.of(publication(0))
     admin = topic.broker.admin()
     admin.create_partitions([NewPartitions(receipts, 8)])[receipts].result()
@@ -306,7 +342,7 @@ def test_partitions_that_are_added_while_a_run_goes_on(topic: Topic) -> None:
     assert [found.key for found in topic.holds()] == [{"id": 1}]
 
 
-def test_a_receipt_of_earlier_versions_has_no_number_of_partitions(topic: Topic) -> None:
+def test_a_receipt_of_earlier_versions_has_no_partitions_and_settings(topic: Topic) -> None:
     publish(topic.claimed(), 0, (1, None, "+I"))
     (line,) = topic.receipts()
     producer = Producer({"bootstrap.servers": topic.broker.servers})
@@ -314,10 +350,14 @@ def test_a_receipt_of_earlier_versions_has_no_number_of_partitions(topic: Topic)
     producer.produce(f"{topic.name}.epochs", json.dumps(former).encode(), b"shop.prices")
     assert producer.flush(10) == 0
     add_partitions(topic, 3)
-    sink = topic.claimed()
+    sink = topic.claimed(rename={"price": "cost"})
     assert sink.published() == Receipt.of(publication(0))
     publish(sink, 1, (2, None, "+I"))
-    assert [each.get("partitions") for each in topic.receipts()] == [1, None, 3]
+    shapes = [
+        {"format": "json", "row_kind": "row_kind", "fields": {"id": "id", "price": to}} for to in ("price", "cost")
+    ]
+    recorded = [(each.get("partitions"), each.get("shape")) for each in topic.receipts()]
+    assert recorded == [(1, shapes[0]), (None, None), (3, shapes[1])]
 
 
 def add_partitions(topic: Topic, number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from typing import Any
 
 from attrs import asdict, define, field
@@ -11,6 +12,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-def
 
 from ...domain.errors import ConfigError, SinkChanged, SinkUnavailable
 from ...domain.ports import Receipt
+from ...domain.service.feed import Feed
 from .broker import TopicReader
 from .clients import create_client
 from .errors import translate_errors
@@ -27,15 +29,17 @@ class Receipts:
 
     A receipt has Kafka's own id of the topic, so receipts for a topic that was deleted and created again do not count.
     It also has the number of the topic's partitions: with another one, keys would go to other partitions, and readers
-    could apply an old record after a newer one.
+    could apply an old record after a newer one. And it has the feed's `shape`: a reader of the old records could not
+    read those of another one.
 
     Args:
         settings: the sink.
-        feed: the feed; other feeds of the topic store theirs in the same topic.
+        feed: the feed. A topic that has only receipts of another feed is refused; with earlier versions, several feeds
+            could begin in one topic, and they are continued.
     """
 
     settings: SinkSettings
-    feed: str
+    feed: Feed
     _topic: Topic | None = field(init=False, default=None)
     _kept_admin: AdminClient | None = field(init=False, default=None)
 
@@ -49,7 +53,8 @@ class Receipts:
 
         Raises:
             ConfigError: the sink's topic does not exist.
-            SinkChanged: it had another number of partitions then.
+            SinkChanged: it had another number of partitions then, or other settings of the messages; or it has the
+                records of another feed.
             SinkUnavailable: the cluster does not answer.
         """
         with translate_errors(self.settings):
@@ -75,8 +80,8 @@ class Receipts:
     def line(self, receipt: Receipt) -> bytes:
         """The record of a receipt; call `begin` before."""
         assert self._topic
-        of = {"feed": self.feed, "topic_id": self._topic.id, "partitions": len(self._topic.partitions)}
-        return json.dumps(of | asdict(receipt)).encode()
+        of = {"feed": self.feed.name, "topic_id": self._topic.id, "partitions": len(self._topic.partitions)}
+        return json.dumps(of | asdict(receipt) | {"shape": self.feed.shape}).encode()
 
     def check_same(self) -> None:
         """Check that the sink's topic is as `begin` found it; it takes a millisecond or two.
@@ -125,13 +130,32 @@ class Receipts:
     def _last(self, topic: Topic) -> Receipt | None:
         """The newest receipt of this feed for the topic, from all partitions: there may be several."""
         reader = TopicReader(KafkaSettings(self.settings.servers, (self.topic,), options=self.settings.options))
-        lines = (self._last_line(reader, *each) for each in reader.offset_bounds().items())
-        mine = (line for line in lines if line.get("topic_id") == topic.id)
+        found = [self._last_line(reader, topic, *each) for each in reader.offset_bounds().items()]
+        mine = (line for line in found if line.get("feed") == self.feed.name)
         if not (newest := max(mine, key=lambda line: line["epoch"], default=None)):
+            self._check_unused(found)
             return None
         if partitions := newest.get("partitions"):  # earlier versions did not record it
             self._check_partitions(topic, partitions)
+        if shape := newest.get("shape"):  # nor this
+            self._check_shape(shape)
         return Receipt(newest["epoch"], newest["state"], newest.get("settings"))
+
+    def _check_unused(self, found: Iterable[dict[str, Any]]) -> None:
+        if other := next(filter(None, found), None):
+            raise SinkChanged(
+                f"Kafka topic {self.settings.topic!r} has the records of {other['feed']} up to epoch {other['epoch']};"
+                f" with all rows of {self.feed.name} besides, its readers would have rows twice: publish to a new"
+                " topic, or delete this one and create it again"
+            )
+
+    def _check_shape(self, former: dict[str, Any]) -> None:
+        if differences := self.feed.differences(former):
+            raise SinkChanged(
+                f"Kafka topic {self.settings.topic!r} has the records of {self.feed.name} with other settings"
+                f" ({', '.join(differences)}), and its readers could not read both: set them back, or publish to a new"
+                " topic"
+            )
 
     def _check_partitions(self, topic: Topic, former: int) -> None:
         if (now := len(topic.partitions)) != former:
@@ -141,13 +165,18 @@ class Receipts:
                 " after a newer one; publish to a new topic"
             )
 
-    def _last_line(self, reader: TopicReader, partition: Partition, held: OffsetBounds) -> dict[str, Any]:
-        """The last line of this feed in a partition, searched from the end in growing steps; empty if there is none."""
-        start, window = held.high, _WINDOW
+    def _last_line(self, reader: TopicReader, topic: Topic, partition: Partition, held: OffsetBounds) -> dict[str, Any]:
+        """The last line of this feed in a partition; if there is none, that of another feed of the topic, or empty.
+
+        It is searched from the end in growing steps.
+        """
+        start, window, other = held.high, _WINDOW, dict[str, Any]()
         while start > held.low:
             start, end, window = max(held.low, start - window), start, window * 10
             runs = reader.runs([Slice(0, *partition, start, end)])
             lines: list[dict[str, Any]] = [json.loads(value or b"{}") for run in runs for value in run.values]
-            if mine := [line for line in lines if line.get("feed") == self.feed]:
+            lines = [line for line in lines if line.get("topic_id") == topic.id]
+            if mine := [line for line in lines if line.get("feed") == self.feed.name]:
                 return mine[-1]
-        return {}
+            other = other or next(reversed(lines), {})
+        return other

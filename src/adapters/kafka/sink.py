@@ -60,11 +60,7 @@ class KafkaSink(StreamSink):
     _producer: Producer | None = field(init=False, default=None)
 
     def __attrs_post_init__(self) -> None:
-        self._receipts = Receipts(self.settings, self._name)
-
-    @property
-    def _name(self) -> str:
-        return f"{self.feed.pipeline}.{self.feed.view.name}"
+        self._receipts = Receipts(self.settings, self.feed)
 
     def published(self) -> Receipt | None:
         return self._receipts.newest()
@@ -72,7 +68,7 @@ class KafkaSink(StreamSink):
     def claim(self) -> Receipt | None:
         self._receipts.ensure()
         with translate_errors(self.settings):
-            self._producer = create_client(Producer, _options(self.settings, self._name), self.settings)
+            self._producer = create_client(Producer, _options(self.settings, self.feed.name), self.settings)
             # Waits until the transaction that the producer before left open is committed or aborted.
             self._producer.init_transactions(_CLAIM_SECONDS)
         return self._receipts.begin()
@@ -86,7 +82,7 @@ class KafkaSink(StreamSink):
             for message in self.feed.messages(rows, publication):
                 value = None if message.value is None else _json(message.value)
                 _send(producer, self.settings.topic, _json(message.key), value)
-            _send(producer, self._receipts.topic, self._name.encode(), self._receipts.line(Receipt.of(publication)))
+            _send(producer, self._receipts.topic, self.feed.name.encode(), self._receipts.line(Receipt.of(publication)))
             # Changes that fit the old topic must not go to a new one of its name. Asked as late as possible: when
             # all records are with the broker.
             producer.flush(_COMMIT_SECONDS)

@@ -181,6 +181,7 @@ class _Loader:
         backend = self._backend()
         sources = {name: self._source(("sources", name)) for name in self.document.table(("sources",))}
         pipelines = {name: self._pipeline(("pipelines", name), sources) for name in self.document.table(("pipelines",))}
+        self._check_outputs(pipelines)
         if whole:
             self._check_idle(sources, pipelines)
         return Deployment(backend, sources, pipelines, run, alerts, telemetry)
@@ -312,6 +313,19 @@ class _Loader:
                     (*path, "topic"), f"source {source.name!r} reads {output.topic!r}: publish to another topic"
                 )
         return output
+
+    def _check_outputs(self, pipelines: Mapping[str, PipelineSettings]) -> None:
+        """Refuse two pipelines that publish to one topic: a reader could not tell whose rows a record takes back."""
+        taken: dict[tuple[str, str], str] = {}
+        outputs = ((name, each.publish) for name, each in pipelines.items() if each.publish)
+        for name, output in outputs:
+            for server in output.servers.split(","):
+                other = taken.setdefault((server.strip(), output.topic), name)
+                if other != name:
+                    raise self.document.error(
+                        ("pipelines", name, "publish", "topic"),
+                        f"pipeline {other!r} publishes to {output.topic!r}: publish to another topic",
+                    )
 
     def _resolve(self, path: str) -> str:
         return resolve(path, self.document.file.parent)

@@ -52,7 +52,8 @@ class StreamSink(Protocol):
 
         Raises:
             ConfigError: there is no such sink.
-            SinkChanged: records of the same key would not follow those in the sink any more.
+            SinkChanged: records of the same key would not follow those in the sink any more, its readers could not read
+                them with the present settings, or the sink has the records of another view.
             SinkUnavailable: a temporary fault.
         """
 

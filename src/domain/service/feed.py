@@ -73,6 +73,26 @@ class Feed:
             )
 
     @property
+    def name(self) -> str:
+        """What a sink knows it by: the names of the pipeline and the view."""
+        return f"{self.pipeline}.{self.view.name}"
+
+    @property
+    def shape(self) -> Json:
+        """How a row becomes a message, for a sink to record: one reader must be able to read all of its messages."""
+        row_kind = {"row_kind": self.row_kind} if self.format == "json" else {}
+        fields = dict(zip(self.view.schema.names, self._names, strict=True))
+        return {"format": self.format, **row_kind, "fields": fields}
+
+    def differences(self, former: Json) -> list[str]:
+        """The settings that differ from a former `shape`, for messages; of columns, only those that both have count."""
+        now = self.shape
+        settings = [(name, former.get(name), now.get(name)) for name in ("format", "row_kind")]
+        fields = [(f"field of {name}", old, now["fields"].get(name)) for name, old in former["fields"].items()]
+        both = ((what, old, new) for what, old, new in settings + fields if None not in {old, new})
+        return [f"{what} {old} -> {new}" for what, old, new in both if old != new]
+
+    @property
     def columns(self) -> Schema:
         """The columns of the rows that `messages` takes: the view's columns, then the row kind."""
         return self.view.schema.plus(column(ROW_KIND, "string"))

@@ -341,6 +341,24 @@ def test_a_pipeline_does_not_publish_to_the_topic_that_it_reads(refusal):
     )
 
 
+_OTHER = "".join(GOOD.partition("[pipelines.contract_rank]")[1:]).replace("contract_rank", "other_rank")
+
+
+def test_two_pipelines_do_not_publish_to_one_topic(refusal):
+    first = changed("127.0.0.1:9092", "one:9092, two:9092", PUBLISH)
+    second = changed("127.0.0.1:9092", "two:9092", PUBLISH.replace("contract_rank", "other_rank"))
+    assert refusal(GOOD + first + _OTHER + second, BROKER_PASSWORD="s3cret").endswith(
+        "pipelines.other_rank.publish.topic: pipeline 'contract_rank' publishes to 'contracts.top': publish to another"
+        " topic"
+    )
+
+
+@pytest.mark.parametrize(("old", "new"), [("contracts.top", "others.top"), ("127.0.0.1", "other")])
+def test_two_pipelines_publish_to_two_topics(deploy, old, new):
+    second = changed(old, new, PUBLISH.replace("contract_rank", "other_rank"))
+    assert len(deploy(GOOD + PUBLISH + _OTHER + second, BROKER_PASSWORD="s3cret").pipelines) == 2
+
+
 @pytest.mark.parametrize("kind", ["files", "kafka"])
 @pytest.mark.parametrize("format_", ["maxwell-json", "debezium-json", "canal-json"])
 def test_a_changelog_from_any_source(deploy, kind, format_):
