@@ -189,13 +189,15 @@ class BulkMergeStep:
             return profile
         reaches = [reach_of(at) for at, _ in enumerate(self.settings.position)]
         flagged, compared = with_natural(_with_flags(bulk), reaches)
-        groups = flagged.group_by(_DEAD, CHUNK).agg(
+        flagged = flagged.with_columns(nw.col(each).alias(name) for each, name in zip(compared, reaches, strict=True))
+        groups = flagged.group_by(_DEAD, CHUNK, *reaches[:-1]).agg(
             nw.len().alias(ROWS),
             nw.col(self.settings.key[0]).min().alias(LOW),
             nw.col(self.settings.key[0]).max().alias(HIGH),
-            nw.col(SEARCH_TS).max(),
-            *(nw.col(each).max().alias(name) for each, name in zip(compared, reaches, strict=True)),
+            nw.col(SEARCH_TS, *reaches[-1:]).max(),
         )
+        if reaches[1:]:
+            groups = _with_highest(groups, reaches)
         lines = collect_small(groups)
         return evolve(
             profile,
@@ -241,3 +243,14 @@ class BulkMergeStep:
 
 def _with_flags(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return rows.with_columns((~nw.col(ERROR).is_null()).alias(_DEAD), is_mark().alias(_MARK))
+
+
+def _with_highest(groups: nw.LazyFrame[Any], reaches: list[str]) -> nw.LazyFrame[Any]:
+    """One row for each chunk, with its highest position, from one for each value of the columns before the last."""
+    own = (_DEAD, CHUNK)
+    whole = groups.with_columns(
+        nw.col(ROWS).sum().over(*own),
+        nw.col(LOW).min().over(*own),
+        nw.col(HIGH, SEARCH_TS).max().over(*own),
+    )
+    return whole.unique(subset=[*own], keep="last", order_by=reaches)
