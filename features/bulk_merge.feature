@@ -145,21 +145,17 @@ Feature: A table is loaded in bulk while its changes arrive
         | kind | account | owner | balance | pos | at               |
         | +I   | 5       | eve   | 50.00   | 110 | 2024-03-01 09:01 |
         | +I   | 6       | fay   | 60.00   | 130 | 2024-03-01 09:03 |
+      And all pipelines run until idle
       Given a chunk of accounts
         | account | owner | balance | pos |
         | 5       | eve   | 50.00   | 115 |
         | 7       | gus   | 70.00   | 115 |
       When all pipelines run until idle
-      And these rows arrive at account_log
-        | kind | account | owner | balance | pos | at               |
-        | +I   | 8       | hal   | 80.00   | 140 | 2024-03-01 09:04 |
-      And all pipelines run until idle
       Then accounts.rows shows exactly
         | account | owner | balance |
         | 1       | ann   | 10.00   |
         | 6       | fay   | 60.00   |
         | 7       | gus   | 70.00   |
-        | 8       | hal   | 80.00   |
 
     Scenario Outline: A load whose process dies resumes where it was
       Given a chunk of accounts
