@@ -6,16 +6,16 @@ from collections.abc import Iterable
 from datetime import datetime
 
 import narwhals as nw
-from attrs import frozen
+from attrs import evolve, frozen
 
-from ...epoch.watermark import instant
+from ...epoch.watermark import instant, newest_of
 from ...errors import BadInput
 from ...ledger.ledger import Snapshot
 from ...source.transactions import AT
 from ...table.collect import collect_small
-from .load_progress import Chunk
+from .load_progress import BulkLoadProgress, Chunk, LoadState, Reach, highest_position
 from .settings import BulkMergeSettings
-from .tables import BulkMergeTables
+from .tables import READ, BulkMergeTables
 from .undo_log import UndoLog
 
 
@@ -37,16 +37,39 @@ class LateChunks:
     tables: BulkMergeTables
     undo_log: UndoLog | None
 
-    def deletes_from(self, snapshot: Snapshot) -> datetime | None:
-        """The event time (UTC) after which deletes are known, at a publication at which the load is done; None: any."""
-        if self.undo_log is None:
-            return None
-        watermark = snapshot.watermark
-        return self.undo_log.cut(watermark) if self.settings.position else self._newest_change(snapshot) or watermark
+    def resume(self, before: LoadState, progress: BulkLoadProgress, snapshot: Snapshot) -> LoadState:
+        """The state of a load that was done, now that chunks come.
+
+        Once a load is done, its state no longer follows the changelog. What the changelog has reached since is read
+        from the tables.
+
+        Args:
+            before: the state at which the load was done.
+            progress: of the load.
+            snapshot: the newest publication.
+        """
+        newest = self._newest_change(snapshot)
+        deletes_from = newest
+        if self.undo_log and self.settings.position:
+            deletes_from = self.undo_log.cut(snapshot.watermark)
+        # History lacks deletes of keys that were unknown. No change is newer than the watermark plus its delay.
+        times = [newest, snapshot.watermark and snapshot.watermark + self.settings.watermark_delay]
+        state = evolve(before, done=False, deletes_from=deletes_from)
+        return progress.advance(state, newest_of(times), self._log_position(snapshot))
 
     def _newest_change(self, snapshot: Snapshot) -> datetime | None:
+        """The newest event time (UTC) in history, else the watermark; None without an undo log."""
+        if self.undo_log is None:
+            return None
         (line,) = collect_small(snapshot.read(self.tables.recent.name).select(nw.col(AT).max()))
-        return None if line[AT] is None else instant(line[AT])
+        return snapshot.watermark if line[AT] is None else instant(line[AT])
+
+    def _log_position(self, snapshot: Snapshot) -> Reach | None:
+        """The highest position of the changes in `current`, deletes included. Its bulk rows may be beyond the log."""
+        if not (self.settings.waits and self.settings.position):
+            return None
+        changes = snapshot.read(self.tables.current.name).filter(nw.col(READ) == 0)
+        return highest_position(changes, self.tables.order)
 
     def check(self, chunks: Iterable[Chunk], deletes_from: datetime) -> None:
         """Check chunks that were read now.

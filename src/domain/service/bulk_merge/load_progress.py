@@ -16,7 +16,7 @@ from ...ports import FrameExchange, Version
 from ...source.bulk import CHUNK, SEARCH_TS, reach_of
 from ...table.change import Change
 from ...table.collect import collect_small
-from ...table.natural_order import natural_value
+from ...table.natural_order import natural_value, with_natural
 from ..memo import Memo
 from .settings import BulkMergeSettings
 from .tables import DELETES_FROM, DONE, EXACT_FROM, HIGH, LOW, NAME, NEWEST, READ_ALL, ROWS, SETTLED, BulkMergeTables
@@ -117,6 +117,20 @@ def reach_from(values: Iterable[Any]) -> Reach | None:
     return reach if reach and None not in reach else None
 
 
+def highest_position(rows: nw.LazyFrame[Any], order: Iterable[str]) -> Reach | None:
+    """The highest position of the rows; None if no row has one.
+
+    Args:
+        rows: the rows.
+        order: the order columns, from the first to the last that is compared.
+    """
+    names = list(order)
+    placed = rows.filter(*(~nw.col(name).is_null() for name in names)).select(*names)
+    placed, compared = with_natural(placed, names)
+    lines = collect_small(placed.sort(*compared, descending=True).head(1))
+    return reach_from(lines[0][name] for name in names) if lines else None
+
+
 def numbers_of(chunks: Iterable[Chunk]) -> set[int]:
     """The numbers of the chunks."""
     return {chunk.number for chunk in chunks}
@@ -163,16 +177,15 @@ class BulkLoadProgress:
             return LoadState()
         return self._known.find(at, lambda: self._read(snapshot))  # it no longer changes once the load is done
 
-    def advance(self, snapshot: Snapshot, newest: datetime | None, log_position: Reach | None) -> LoadState:
+    def advance(self, before: LoadState, newest: datetime | None, log_position: Reach | None) -> LoadState:
         """The state of the load after a batch of the changelog was read.
 
         Args:
-            snapshot: the newest publication before the batch.
+            before: the state before the batch.
             newest: the newest event time of the batch (UTC).
             log_position: the highest position of the batch.
         """
-        before = self.read_state(snapshot)
-        if before.done or not self._follows:
+        if before.done or not self.settings.follows:
             return before
         times = [each for each in (before.newest, newest) if each is not None]
         positions = [each for each in (before.log_position, log_position) if each is not None]
@@ -260,18 +273,9 @@ class BulkLoadProgress:
             chunk: a chunk that settles now.
             state: the state of the load.
         """
-        if self._follows:
+        if self.settings.follows:
             return state.newest
         return None if chunk.search_ts is None else chunk.search_ts + self.settings.delay
-
-    @property
-    def _follows(self) -> bool:
-        """Whether a chunk is exact from the newest event time at which it settles, not from the time it was read.
-
-        With positions, only the log knows the event time of a position. Without before-images in the changes, the rows
-        of earlier times are unknown.
-        """
-        return bool(self.settings.position) or not self.settings.has_before_images
 
     def _chunk_rows(self, chunks: Iterable[Chunk], settlement: Settlement) -> nw.LazyFrame[Any]:
         """Rows of table `chunks`."""

@@ -129,6 +129,15 @@ class BulkMergeSettings:
         return self.changelog.format in CHANGE_FORMATS and self.changelog.changes.before == "required"
 
     @property
+    def follows(self) -> bool:
+        """Whether a chunk is exact from the newest event time at which it settles, not from the time it was read.
+
+        With positions, only the log knows the event time of a position. Without before-images in the changes, the rows
+        of earlier times are unknown.
+        """
+        return bool(self.position) or not self.has_before_images
+
+    @property
     def fingerprint(self) -> str:
         """Changes with every setting that stored rows depend on."""
         ordered = [(name, self.schema[name].ddl) for name in self.position]

@@ -22,7 +22,7 @@ from ..base import Step
 from .complete_transactions import CompleteRows, TransactionFilter
 from .events import Events
 from .late_chunks import LateChunks
-from .load_progress import BulkLoadProgress, Chunk, EpochInput, Reach, reach_from
+from .load_progress import BulkLoadProgress, Chunk, EpochInput, LoadState, Reach, highest_position
 from .merge import ImageMerger
 from .settings import BulkMergeSettings
 from .tables import HIGH, LOW, ROWS, BulkMergeTables
@@ -84,7 +84,7 @@ class BulkMergeStep:
         changes = None if changes is None else self.engine.persist(changes)
         complete = None if changes is None else self.transactions.filter_complete(changes, batch, snapshot)
         profile = self._profile(changes, bulk)
-        deletes_from = self._check_late(profile.chunks, batch, snapshot)
+        before = self._check_late(profile.chunks, batch, snapshot)
         self.engine.expect(profile.rows)
         changes_by_table: dict[str, Change] = {}
         if profile.dead_letters:
@@ -97,10 +97,7 @@ class BulkMergeStep:
             None if complete is None else complete.rows,
             None if bulk is None else bulk.filter(nw.col(ERROR).is_null()),
             tuple(evolve(chunk, key_range=batch.ranges.get(chunk.number, chunk.key_range)) for chunk in profile.chunks),
-            evolve(
-                self.progress.advance(snapshot, profile.newest, self._log_position(changes, complete, snapshot)),
-                deletes_from=deletes_from,
-            ),
+            self.progress.advance(before, profile.newest, self._log_position(changes, complete, before)),
             batch.remaining,
             watermark,
         )
@@ -111,14 +108,14 @@ class BulkMergeStep:
         warnings = self.transactions.find_warnings(complete, profile.newest)
         return Step(changes_by_table, *counts, watermark=watermark, repeats=complete.repeats, warnings=warnings)
 
-    def _check_late(self, chunks: tuple[Chunk, ...], batch: Batch, snapshot: Snapshot) -> datetime | None:
-        """Check the chunks that were read now; return the event time (UTC) after which deletes are known; None: any."""
+    def _check_late(self, chunks: tuple[Chunk, ...], batch: Batch, snapshot: Snapshot) -> LoadState:
+        """Check the chunks that were read now; return the state of the load before the batch."""
         before = self.progress.read_state(snapshot)
-        is_late = before.done and (chunks or batch.remaining)
-        deletes_from = self.late_chunks.deletes_from(snapshot) if is_late else before.deletes_from
-        if deletes_from is not None:
-            self.late_chunks.check(chunks, deletes_from)
-        return deletes_from
+        if before.done and (chunks or batch.remaining):
+            before = self.late_chunks.resume(before, self.progress, snapshot)
+        if before.deletes_from is not None:
+            self.late_chunks.check(chunks, before.deletes_from)
+        return before
 
     def catch_up(self, snapshot: Snapshot) -> Step | None:
         """See `Service.catch_up`. A chunk that cannot be read again settles in a later epoch than its own."""
@@ -189,13 +186,15 @@ class BulkMergeStep:
             return profile
         reaches = [reach_of(at) for at, _ in enumerate(self.settings.position)]
         flagged, compared = with_natural(_with_flags(bulk), reaches)
-        groups = flagged.group_by(_DEAD, CHUNK).agg(
+        flagged = flagged.with_columns(nw.col(each).alias(name) for each, name in zip(compared, reaches, strict=True))
+        groups = flagged.group_by(_DEAD, CHUNK, *reaches[:-1]).agg(
             nw.len().alias(ROWS),
             nw.col(self.settings.key[0]).min().alias(LOW),
             nw.col(self.settings.key[0]).max().alias(HIGH),
-            nw.col(SEARCH_TS).max(),
-            *(nw.col(each).max().alias(name) for each, name in zip(compared, reaches, strict=True)),
+            nw.col(SEARCH_TS, *reaches[-1:]).max(),
         )
+        if reaches[1:]:
+            groups = _with_highest(groups, reaches)
         lines = collect_small(groups)
         return evolve(
             profile,
@@ -216,19 +215,16 @@ class BulkMergeStep:
         )
 
     def _log_position(
-        self, changes: nw.LazyFrame[Any] | None, complete: CompleteRows | None, snapshot: Snapshot
+        self, changes: nw.LazyFrame[Any] | None, complete: CompleteRows | None, before: LoadState
     ) -> Reach | None:
         """The highest position of a batch; None if it has no position, or the load is done and does not need it."""
-        if changes is None or complete is None or not self.settings.position or self.progress.read_state(snapshot).done:
+        if changes is None or complete is None or not self.settings.position or before.done:
             return None
-        order = list(self.tables.order)
+        order = self.tables.order
         # Marks show the position of the log even if only other tables change. They are not used while rows wait.
         usable = (complete.rows,) if complete.waits else (complete.rows, changes)
         rows = nw.concat([each.select(*order, ERROR) for each in usable])
-        placed = rows.filter(nw.col(ERROR).is_null(), *(~nw.col(name).is_null() for name in order))
-        placed, compared = with_natural(placed.select(*order), order)
-        lines = collect_small(placed.sort(*compared, descending=True).head(1))
-        return reach_from(lines[0][name] for name in order) if lines else None
+        return highest_position(rows.filter(nw.col(ERROR).is_null()), order)
 
     def _dead_letters(
         self, batch: Batch, changes: nw.LazyFrame[Any] | None, bulk: nw.LazyFrame[Any] | None
@@ -241,3 +237,14 @@ class BulkMergeStep:
 
 def _with_flags(rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
     return rows.with_columns((~nw.col(ERROR).is_null()).alias(_DEAD), is_mark().alias(_MARK))
+
+
+def _with_highest(groups: nw.LazyFrame[Any], reaches: list[str]) -> nw.LazyFrame[Any]:
+    """One row for each chunk, with its highest position, from one for each value of the columns before the last."""
+    own = (_DEAD, CHUNK)
+    whole = groups.with_columns(
+        nw.col(ROWS).sum().over(*own),
+        nw.col(LOW).min().over(*own),
+        nw.col(HIGH, SEARCH_TS).max().over(*own),
+    )
+    return whole.unique(subset=[*own], keep="last", order_by=reaches)

@@ -194,35 +194,66 @@ def test_a_chunk_after_the_load_must_be_younger_than_all_changes(loaded: Trial, 
         loaded.run()
 
 
-def test_a_chunk_after_the_load_must_be_younger_than_the_deletes_that_are_kept(trial: Trial) -> None:
+@pytest.fixture
+def positioned(trial: Trial) -> Trial:
+    """A load by position that is done when the changelog is at 10, the second of its newest change."""
     trial.set("pipelines.accounts.position", '"pos"')
     trial.set("sources.log.schema", '"kind string, id bigint, owner string, balance bigint, at timestamp, pos bigint"')
-    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "2024-03-01T09:00:00Z" }')
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "read_at" }')
+    write(trial, (1, 1))
+    change(trial, "+I", 9, 10)
+    trial.run()
+    return trial
 
-    def write(*found: tuple[int, int]) -> None:
-        trial.fill(
-            "accounts", [["id", "owner", "balance", "pos"], *([str(id_), "x", "1", str(pos)] for id_, pos in found)]
-        )
 
-    def change(kind: str, id_: int, second: int) -> None:
-        line = {"kind": kind, "id": id_, "owner": "x", "balance": 1, "at": at(second).isoformat(), "pos": second}
-        trial.feed("log", [json.dumps(line)])
+def write(trial: Trial, *found: tuple[int, int], second: int = 0) -> None:
+    """Write a chunk of rows, read at a second, each of an id and the position at which it was read."""
+    lines = ([str(id_), "x", "1", str(pos), at(second).isoformat()] for id_, pos in found)
+    trial.fill("accounts", [["id", "owner", "balance", "pos", "read_at"], *lines])
 
-    write((1, 1))
-    change("+I", 9, 10)
+
+def change(trial: Trial, kind: str, id_: int, second: int) -> None:
+    """Feed a change whose position is its second."""
+    line = {"kind": kind, "id": id_, "owner": "x", "balance": 1, "at": at(second).isoformat(), "pos": second}
+    trial.feed("log", [json.dumps(line)])
+
+
+def test_a_chunk_after_the_load_must_be_younger_than_the_deletes_that_are_kept(positioned: Trial) -> None:
+    trial = positioned
+    change(trial, "-D", 5, 20)
     trial.run()
-    change("-D", 5, 20)
+    write(trial, (5, 15), (6, 15))
     trial.run()
-    write((5, 15), (6, 15))
+    assert [row[0] for row in rows(trial)] == [1, 6, 9]
+    change(trial, "+I", 7, 26 * 3600)
     trial.run()
-    change("+I", 8, 30)
-    trial.run()
-    assert [row[0] for row in rows(trial)] == [1, 6, 8, 9]
-    change("+I", 7, 26 * 3600)
-    trial.run()
-    write((4, 15))
+    write(trial, (4, 15))
     with pytest.raises(BadInput, match=r"only deletes after 2024-03-01T11:00:00\+00:00 are known"):
         trial.run()
+
+
+def test_a_chunk_after_the_load_is_exact_from_the_newest_change_of_then(positioned: Trial) -> None:
+    trial = positioned
+    change(trial, "+U", 6, 20)
+    change(trial, "-D", 5, 30)
+    trial.run()
+    write(trial, (6, 25))
+    trial.run()
+    assert [(row[0], *row[-2:]) for row in rows(trial, "settled")] == [(0, True, at(10)), (1, True, at(30))]
+    with pytest.raises(ConfigError, match="the earliest possible time is 2024-03-01T09:00:30Z"):
+        trial.reader.view("accounts.rows", as_of=at(15))
+    assert [row[0] for row in rows(trial, as_of=at(30))] == [1, 6, 9]
+
+
+def test_a_chunk_after_the_load_waits_for_the_changelog_not_for_other_bulk_rows(positioned: Trial) -> None:
+    """The chunk with position 500 is shown because of its time. That says nothing of the changelog, which is at 12."""
+    write(positioned, (2, 500))
+    change(positioned, "+I", 8, 12)
+    positioned.run()
+    write(positioned, (3, 11), second=60)
+    write(positioned, (4, 13), second=60)
+    positioned.run()
+    assert [row[0] for row in rows(positioned)] == [1, 2, 3, 8, 9]
 
 
 def test_deletes_are_remembered_until_no_chunk_can_bring_the_row(trial: Trial) -> None:
