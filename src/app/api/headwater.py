@@ -18,7 +18,7 @@ from ...domain.service.base import Service
 from ...domain.service.history_load import HistorySource
 from ..config import Deployment, load, load_tables, load_text
 from ..document.plain import check_type
-from ..read.find_view import find_readers, find_service
+from ..read.find_view import find_pipelines, find_readers, find_service
 from ..read.latency import Latencies
 from ..read.moments import Duration, Moment, read_duration
 from ..read.status import PipelineStatus
@@ -105,7 +105,7 @@ class Headwater(Declarations, ViewReader):
         self._making = RLock()
         self._pushes = Pushes()
         self._load: Bootstrap | None = None
-        self._stopped = False
+        self._stopped = self._ended = False
 
     @classmethod
     def from_config(
@@ -168,6 +168,8 @@ class Headwater(Declarations, ViewReader):
             HeadwaterError: a permanent fault, or a transient one that outlasted the retries. Nothing is lost: the next
                 run resumes from the newest publication.
         """
+        if self._ended:
+            raise ConfigError("this Headwater was asked to stop, and its run has ended; open another one to run on")
         runners = self.start(pipelines)
         with send_alerts(self.deployment.alerts, runners) as look, work_beside(runners):
 
@@ -177,10 +179,11 @@ class Headwater(Declarations, ViewReader):
 
             run_all(runners, until_idle=until_idle, after_round=after_round)
         self._telemetry.look(now=True)
+        self._ended = self._stopped
 
     def start(self, pipelines: Iterable[str] | None = None) -> list[Runner]:
         """Start the engine and create the runners of these pipelines; `run` calls this itself."""
-        return [self._runner(name) for name in (self.deployment.pipelines if pipelines is None else pipelines)]
+        return list(map(self._runner, find_pipelines(self.deployment.pipelines, pipelines)))
 
     def foreach_batch(self, pipeline: str) -> Callable[[Any, int], None]:
         """See `Pipeline.foreach_batch`."""
@@ -212,9 +215,9 @@ class Headwater(Declarations, ViewReader):
         return published
 
     def stop(self) -> None:
-        """Ask the run to end after the current epoch; safe in a signal handler."""
+        """Ask the run to end after the current epoch, for good: later runs are refused; safe in a signal handler."""
         self._stopped = True
-        for runner in self._runners.values():
+        for runner in list(self._runners.values()):  # another thread may be making one
             runner.stop()
         if self._load:
             self._load.stop()
@@ -230,11 +233,11 @@ class Headwater(Declarations, ViewReader):
         Call this in a separate process or thread while the pipelines run; the run then needs no compaction of its own
         (`compact_every = 0`). If a compaction fails, it is logged and tried again at the next interval.
         """
-        names = list(self.deployment.pipelines if pipelines is None else pipelines)
+        names, interval = [runner.pipeline for runner in self.start(pipelines)], read_duration(every)
         while not self._stopped:
             for name in names:
                 compact_or_log(name, self.upkeep)
-            self._clock.sleep(read_duration(every))
+            self._clock.sleep(interval)
 
     def pin(self, pipeline: str, *, at: Moment | None = None, hold: Duration, holder: str | None = None) -> Pin:
         """See `Pipeline.pin`."""
@@ -390,7 +393,8 @@ class Headwater(Declarations, ViewReader):
             if pipeline not in self._runners:
                 if self._draft is not None:
                     self._draft.deployment(whole=True)
-                self._runners[pipeline] = self._container.runner(
-                    pipeline, self._report, self._runner, self._telemetry.watch
-                )
+                watch = self._telemetry.watch
+                self._runners[pipeline] = made = self._container.runner(pipeline, self._report, self._runner, watch)
+                if self._stopped:
+                    made.stop()
             return self._runners[pipeline]

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import click
@@ -79,7 +81,7 @@ def choose_bars(*, backlog: bool) -> tuple[Callable[[EpochReport], None], Abstra
         backlog: whether all input is to be read; else there are bars only for bulk loads.
     """
     report = choose_report()
-    if report is not _print_report or LOG_FORM.json or not sys.stderr.isatty():
+    if report is not _print_report or LOG_FORM.json or not (sys.stderr and sys.stderr.isatty()):
         return report, nullcontext()
     from .bars import Bars
 
@@ -121,8 +123,15 @@ def print_message(text: str, style: str = "", **fields: Any) -> None:
     """
     if LOG_FORM.json:
         line = {"time": exact_moment(datetime.now(UTC)), "level": _LEVELS.get(style, "info"), "message": text, **fields}
-        click.echo(json.dumps(line, ensure_ascii=False), err=True)
-    elif style and sys.stderr.isatty():
+        text, style = json.dumps(line, ensure_ascii=False), ""
+    try:
+        _print(text, style)
+    except OSError:  # nobody reads messages any more, and the work goes on
+        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+
+
+def _print(text: str, style: str) -> None:
+    if style and sys.stderr and sys.stderr.isatty():
         from .terminal import print_styled
 
         print_styled(sys.stderr, text, style)

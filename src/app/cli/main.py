@@ -1,7 +1,7 @@
 """The command line: ``headwater run | status | roll | move | check | explain``; other modules add more commands.
 
 Results go to standard output; progress and messages go to standard error. Exit codes: 0, success; 1, the command
-failed; 2, wrong usage or configuration; 3, `wait-for` timed out.
+failed; 2, wrong usage or configuration; 3, `wait-for` timed out; 130, interrupted.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import io
 import json
 import logging
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -44,7 +45,7 @@ from .serve import serve
 from .signals import graceful_stop
 from .upkeep import compact, expire, explain_retention, pin, unpin, versions
 
-_OK, _FAILED, _USAGE, _TIMEOUT = 0, 1, 2, 3
+_OK, _FAILED, _USAGE, _TIMEOUT, _INTERRUPTED = 0, 1, 2, 3, 128 + signal.SIGINT
 _OF_OUTPUT = (errno.EPIPE, errno.ENOSPC)
 _WHOLE = 1000  # characters of a sentence
 _COMPLETE = "_HEADWATER_COMPLETE"
@@ -83,6 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except click.UsageError as error:
         _explain_usage(error)
         raise SystemExit(_USAGE) from error
+    except KeyboardInterrupt:
+        print_message("headwater: interrupted", WARNING)
+        return _INTERRUPTED
     except OSError as error:
         if error.errno not in _OF_OUTPUT or error.filename is not None:
             raise
@@ -113,9 +117,7 @@ def _invoke(context: click.Context) -> int:
     except OutputError as error:
         return _end_output(error.error)
     except HeadwaterError as error:
-        if os.environ.get("HEADWATER_DEBUG"):
-            raise
-        if context.meta.get("verbose"):
+        if context.meta.get("verbose") or os.environ.get("HEADWATER_DEBUG", "0") != "0":
             traceback.print_exception(error)
         print_message(": ".join(["headwater", *getattr(error, "__notes__", ()), str(error)]), ERROR)
         return next((code for kind, code in _CODES.items() if isinstance(error, kind)), _FAILED)

@@ -47,7 +47,7 @@ def compact(*, config: str, pipeline: str | None, every: timedelta | None, form:
     """Rewrite small files into large ones, where that pays off."""
     with open_durable(config) as headwater:
         if every:
-            named = [pipeline] if pipeline else None
+            named = None if pipeline is None else [pipeline]
             headwater.start(named)  # Spark takes over the interrupt signal when it starts
             with graceful_stop(headwater, "this compaction"):
                 headwater.compact_beside(named, every=every)
@@ -135,4 +135,4 @@ def _verdict_row(verdict: Verdict) -> list[Cell]:
 
 def _upkeeps(headwater: Headwater, pipeline: str | None) -> Iterator[Upkeep]:
     """The upkeep of the named pipeline, or of all."""
-    return map(headwater.upkeep, [pipeline] if pipeline else headwater.deployment.pipelines)
+    return map(headwater.upkeep, headwater.deployment.pipelines if pipeline is None else [pipeline])

@@ -33,9 +33,11 @@ def resolve(text: str, folder: Path) -> str:
     """Make a path absolute: relative paths start from a folder, URIs stay unchanged.
 
     Raises:
-        ConfigError: see `without_file_scheme`.
+        ConfigError: see `without_file_scheme`; or it begins with ``~``.
     """
     path = without_file_scheme(text)
+    if path == "~" or path.startswith("~/"):
+        raise ConfigError(f"{text!r}: ~ is not replaced here; write the whole path of the folder, or use ${{HOME}}")
     return path if "://" in path else str((folder / path).resolve())
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from ...domain.errors import ConfigError
 from ...domain.service.base import Service
@@ -23,6 +23,17 @@ def find_service(services: Mapping[str, Service], pipeline: str) -> Service:
     """
     _check_exists("pipeline", pipeline, services)
     return services[pipeline]
+
+
+def find_pipelines(known: Iterable[str], given: Iterable[str] | None) -> list[str]:
+    """Return the pipelines that a program names, or all that are known.
+
+    Raises:
+        ConfigError: it gives something else than a list of names.
+    """
+    if isinstance(given, str) or not isinstance(given, Iterable | None):
+        raise ConfigError(f"{given!r} is no list of names of pipelines; give several names, or one as [{given!r}]")
+    return list(known if given is None else given)
 
 
 def find_view(services: Mapping[str, Service], name: str) -> tuple[str, ViewSpec]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime, timedelta
+from numbers import Integral
 from typing import TypeAlias
 
 from ...domain.duration import LONGEST, parse_duration
@@ -18,6 +19,8 @@ Moment: TypeAlias = int | str | datetime | date | Label
 """A publication: the number of its epoch, a time (the newest publication by then), or a label (``label:…``)."""
 
 _LABEL = "label:"
+_DIGITS = 18
+"""Digits of the number of an epoch, at most."""
 
 
 def read_time(given: Time) -> datetime:
@@ -73,10 +76,17 @@ def read_moment(given: Moment) -> int | datetime | Label:
     Raises:
         ConfigError: see `read_time` and `Label.parse`.
     """
-    if isinstance(given, int | Label):
+    if isinstance(given, Label):
         return given
+    if isinstance(given, bool):
+        raise ConfigError(f"{given} is not a version; give the number of an epoch, a time or a label")
+    if isinstance(given, int | Integral):  # Integral: those of NumPy
+        return int(given)
     if not isinstance(given, str):
         return read_time(given)
     if given.startswith(_LABEL):
         return Label.parse(given.removeprefix(_LABEL))
-    return int(given) if given.removeprefix("-").isdecimal() else read_time(given)
+    number = given.removeprefix("-")
+    if number.isdecimal() and len(number) > _DIGITS:
+        raise ConfigError(f"there is no epoch {given[:_DIGITS]}…; give the number of an epoch, a time or a label")
+    return int(given) if number.isdecimal() else read_time(given)

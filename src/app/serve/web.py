@@ -187,7 +187,7 @@ def _number(request: Request, name: str, usual: int, most: int) -> int:
         ConfigError: it is not such a number.
     """
     text = request.query_params.get(name, str(usual))
-    if not text.isdecimal() or not 1 <= int(text) <= most:
+    if not text.isdecimal() or len(text) > len(str(most)) or not 1 <= int(text) <= most:
         raise ConfigError(f"{name}={text!r} is not a whole number between 1 and {most:,}")
     return int(text)
 

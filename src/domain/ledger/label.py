@@ -36,7 +36,7 @@ class Label:
         """
         try:
             return cls(datetime.fromisoformat(text))
-        except ValueError as error:
+        except (ValueError, OverflowError) as error:
             raise ConfigError(
                 f"{text!r} is not a label; write a watermark such as 2024-03-01T09:00:00Z, as `versions` lists them"
             ) from error

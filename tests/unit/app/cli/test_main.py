@@ -1,5 +1,6 @@
 """The command line and the Python API over the memory backend, as a user meets them."""
 
+import errno
 import json
 import os
 import signal
@@ -8,6 +9,7 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -109,10 +111,64 @@ class TestRun:
         assert "a.parquet" in err
         assert "Traceback" not in err
 
-    def test_debug_shows_where_an_error_came_from(self, config, monkeypatch):
-        monkeypatch.setenv("HEADWATER_DEBUG", "1")
-        with pytest.raises(ConfigError):
-            main(["run", config, "nothing"])
+    @pytest.mark.parametrize(("debug", "shown"), [("1", True), ("0", False)])
+    def test_debug_also_shows_where_an_error_came_from(self, config, monkeypatch, capsys, debug, shown):
+        monkeypatch.setenv("HEADWATER_DEBUG", debug)
+        assert main(["run", config, "nothing"]) == 2
+        err = capsys.readouterr().err
+        assert ("Traceback" in err) == shown
+        assert err.splitlines()[-1].startswith("headwater: there is no pipeline 'nothing'")
+
+    def test_an_interrupt_is_no_traceback(self, config, monkeypatch, capsys):
+        def interrupt(*_arguments, **_options):
+            raise KeyboardInterrupt
+
+        monkeypatch.setattr(Headwater, "run", interrupt)
+        assert main(["run", config]) == 130
+        assert capsys.readouterr().err == "headwater: interrupted\n"
+
+    @pytest.mark.parametrize("error", [BrokenPipeError(errno.EPIPE, "closed"), OSError(errno.ENOSPC, "full"), None])
+    def test_messages_that_nobody_reads_do_not_end_the_run(self, kept, monkeypatch, error):
+        closed = error and Mock(write=Mock(side_effect=error), isatty=lambda: False, encoding="utf-8", errors="strict")
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "stderr", closed)
+            assert main(["run", kept, "--until-idle"]) == 0
+        with Headwater.from_config(kept) as deployment:
+            assert deployment.view("ranked").height == 3
+
+    def test_a_pipeline_without_a_name_is_not_all_of_them(self, kept, capsys):
+        for command in (["expire", kept, "", "--apply"], ["compact", kept, ""]):
+            assert main(command) == 2
+            assert "there is no pipeline ''" in capsys.readouterr().err
+
+    def test_a_run_after_a_stop_is_refused(self, config):
+        reports = []
+
+        def stop(report):
+            reports.append(report)
+            deployment.stop()
+
+        with Headwater.from_config(config, report=stop) as deployment:
+            deployment.run(until_idle=True)
+            assert len(reports) == 1
+            with pytest.raises(ConfigError, match="was asked to stop, and its run has ended; open another one"):
+                deployment.run(until_idle=True)
+
+    def test_a_stop_before_the_run_ends_it_at_once(self, config):
+        with Headwater.from_config(config) as deployment:
+            deployment.stop()
+            deployment.run()
+            assert deployment.view("ranked").height == 0
+
+    @pytest.mark.parametrize("given", ["ranked", "", 5, True])
+    def test_pipelines_are_a_list_of_names(self, config, given):
+        with Headwater.from_config(config) as deployment, pytest.raises(ConfigError, match="no list of names"):
+            deployment.run(given, until_idle=True)
+
+    def test_a_home_folder_is_not_guessed(self, tmp_path, config, capsys):
+        (tmp_path / "deploy.toml").write_text(CONFIG.replace('path = "in"', 'path = "~/in"'))
+        assert main(["check", config]) == 2
+        assert "'~/in': ~ is not replaced here; write the whole path" in capsys.readouterr().err
 
     @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
     def test_a_signal_ends_the_run_after_the_epoch_under_way(self, config, number):
