@@ -81,10 +81,13 @@ def delete_files(session: SparkSession, paths: Iterable[str]) -> None:
         place.getFileSystem(settings).delete(place, False)
 
 
-def exists(session: SparkSession, path: str) -> bool:
-    """Whether there is a file or a folder at a path."""
-    place = java_class(session, "org.apache.hadoop.fs.Path")(path)
-    return bool(place.getFileSystem(hadoop_settings(session)).exists(place))
+def has_entry(session: SparkSession, path: str, name: str) -> bool:
+    """Whether there is a folder at a path, and something of this name in it."""
+    as_path = java_class(session, "org.apache.hadoop.fs.Path")
+    place = as_path(path)
+    files = place.getFileSystem(hadoop_settings(session))
+    # Some file systems refuse to look below a file.
+    return bool(files.exists(place) and files.getFileStatus(place).isDirectory() and files.exists(as_path(place, name)))
 
 
 def list_files(session: SparkSession, path: str) -> list[tuple[str, int, int]]:

@@ -21,7 +21,7 @@ from ...domain.sql.parsing import quote
 from ..shared.table_folders import LOGS, check_no_table
 from .checked_sql import check_sums
 from .errors import Fault
-from .hadoop_files import exists, list_files
+from .hadoop_files import has_entry, list_files
 from .own_session import work_in_own_session
 from .schema import bring_into, lazy, quoted
 from .times import in_range
@@ -63,7 +63,7 @@ class SparkQueries(QueryEngine):
             raise ConfigError(f"unknown format {format!r} of {path}; known: {', '.join(_FORMATS)}")
         try:
             if format == "parquet":
-                check_no_table(path, [log for log in LOGS.values() if exists(self.session, f"{path}/{log}")])
+                check_no_table(path, [log for log in LOGS.values() if has_entry(self.session, path, log)])
             rows = self.session.read.format(format).options(**_OPTIONS.get(format, {})).load(path)
         except (AnalysisException, Py4JJavaError) as error:
             raise _unread(path, format, Fault.behind(error)) from error
