@@ -114,6 +114,8 @@ class Events:
     def undo_entries(self, changes: nw.LazyFrame[Any], stored: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
         """The images that each change removed and added: the columns of `recent` without its segment.
 
+        The delete of an unknown key is kept as an addition, so that its time is known: before it, there was no row.
+
         Args:
             changes: the valid changes.
             stored: the rows of `current` for their keys, if changes do not contain before-images; else None.
@@ -135,14 +137,13 @@ class Events:
         ]
         named = [f"_before{ADDS}", *before]
         both = both.with_columns(each.alias(name) for each, name in zip(previous, named, strict=True))
-        changed = both.filter(nw.col(EPOCH) != BULK_EPOCH)
-        removed = changed.filter(nw.col(named[0]).fill_null(value=False)).with_columns(
+        changed, replaces = both.filter(nw.col(EPOCH) != BULK_EPOCH), nw.col(named[0]).fill_null(value=False)
+        removed = changed.filter(replaces).with_columns(
             *(nw.col(each).alias(name) for each, name in zip(before, self.settings.values, strict=True)),
             nw.lit(value=False).alias(ADDS),
         )
-        return nw.concat(
-            [removed.select(*self._undo_columns), changed.filter(nw.col(ADDS)).select(*self._undo_columns)]
-        )
+        added = changed.filter(nw.col(ADDS) | ~replaces).with_columns(nw.lit(value=True).alias(ADDS))
+        return nw.concat([each.select(*self._undo_columns) for each in (removed, added)])
 
     @property
     def order_columns(self) -> tuple[str, ...]:

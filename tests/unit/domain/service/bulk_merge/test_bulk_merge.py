@@ -194,6 +194,20 @@ def test_a_chunk_after_the_load_must_be_younger_than_all_changes(loaded: Trial, 
         loaded.run()
 
 
+@pytest.mark.parametrize("second", [80, 90])
+def test_a_chunk_after_the_load_is_refused_after_the_delete_of_an_unknown_key(loaded: Trial, second: int) -> None:
+    """No row of the key was stored, so only the delete tells that its row in the chunk is gone."""
+    feed(loaded, ("-D", 7, "gus", 70, second))
+    loaded.run()
+    assert all(rows(loaded, as_of=at(moment)) == AS_OF[60] for moment in (60, second - 1, second))
+    read_at = at(second + 9).isoformat()
+    loaded.set("pipelines.accounts.bulk", f'{{ path = "bulk", format = "json", search_ts = "{read_at}" }}')
+    fill(loaded, (7, "gus", 70))
+    feed(loaded, ("+I", 8, "hal", 80, second + 30))
+    with pytest.raises(BadInput, match=rf"only deletes after {re.escape(at(second).isoformat())} are known"):
+        loaded.run()
+
+
 @pytest.fixture
 def positioned(trial: Trial) -> Trial:
     """A load by position that is done when the changelog is at 10, the second of its newest change."""
