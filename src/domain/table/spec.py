@@ -10,8 +10,9 @@ from attrs import field, frozen
 
 from ..errors import ConfigError, SchemaConflict
 from .change import Change
+from .column_checks import check_flat
 from .merge import ColumnRule, Latest, Replace
-from .schema import Schema, check_flat
+from .schema import Schema
 
 _T = TypeVar("_T")
 REBUILD = "build it again with `headwater rebuild`, or give the pipeline another name"

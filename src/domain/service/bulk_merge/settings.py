@@ -12,8 +12,9 @@ from ...errors import ConfigError
 from ...source.changelog.settings import CHANGE_FORMATS, COUNTED, NONE
 from ...source.decoding import decoding_of, key_decoding
 from ...source.record_spec import RecordSpec
+from ...table.column_checks import check_compared, check_own_names
 from ...table.fingerprint import fingerprint
-from ...table.schema import Column, Schema, check_compared, check_own_names
+from ...table.schema import Column, Schema
 
 EXACT, UPSERT = "exact", "upsert"
 MODES = (EXACT, UPSERT)

@@ -13,9 +13,10 @@ from ...duration import show_duration
 from ...errors import ConfigError
 from ...source.decoding import decoding_of, subtracted_decoding
 from ...source.record_spec import RecordSpec
+from ...table.column_checks import check_own_names, free_name
 from ...table.fingerprint import changed_settings, fingerprint, recorded_setting
 from ...table.groups import check_groupable
-from ...table.schema import Schema, check_own_names, free_name
+from ...table.schema import Schema
 from ..measures import Estimate, Measure, describe
 from .panes import Panes
 

@@ -9,8 +9,9 @@ from attrs import asdict, field, frozen
 from ...errors import ConfigError
 from ...source.decoding import decoding_of, key_decoding, subtracted_decoding
 from ...source.record_spec import RecordSpec
+from ...table.column_checks import check_flat, check_own_names, free_name
 from ...table.fingerprint import fingerprint
-from ...table.schema import TIMES, Schema, check_flat, check_own_names, free_name
+from ...table.schema import TIMES, Schema
 
 METHODS = ("dense_rank", "rank", "row_number")
 RANK = "rank"

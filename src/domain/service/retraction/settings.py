@@ -12,9 +12,10 @@ from ...errors import ConfigError
 from ...source.changelog.log_columns import IN_LOG
 from ...source.decoding import decoding_of, subtracted_decoding
 from ...source.record_spec import RecordSpec
+from ...table.column_checks import check_own_names, free_name
 from ...table.fingerprint import fingerprint
 from ...table.groups import check_groupable
-from ...table.schema import INTEGERS, TIMES, Schema, check_own_names, free_name
+from ...table.schema import INTEGERS, TIMES, Schema
 from ..measures import Measure, describe
 from .past import PastTable
 

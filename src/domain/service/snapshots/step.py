@@ -16,8 +16,9 @@ from ...errors import BadInput, ConfigError
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
 from ...table.change import Change
+from ...table.column_checks import check_flat
 from ...table.key_faults import key_faults
-from ...table.schema import Schema, check_flat
+from ...table.schema import Schema
 from ..base import Step
 from .plan import Plan
 from .settings import MARKERS, SnapshotSettings

@@ -14,8 +14,9 @@ from ...source.changelog.settings import CHANGE_FORMATS
 from ...source.decoding import decoding_of, key_decoding
 from ...source.record_spec import RecordSpec
 from ...sql import Expression
+from ...table.column_checks import check_compared, check_own_names, free_name
 from ...table.fingerprint import DECODING, FIXED_DECODING, changed_decoding, join_parts, split_parts
-from ...table.schema import TIMES, Column, DataType, Schema, check_compared, check_own_names, column, free_name
+from ...table.schema import TIMES, Column, DataType, Schema, column
 
 GENERATORS = frozenset({"explode"})
 """Table functions that a topic may use."""
