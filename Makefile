@@ -16,7 +16,7 @@ BIN := $(VENV)/bin
 # Frames of a few rows are no work for several threads.
 PYTEST = POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # What needs neither Spark nor a broker, and where most of it stands.
-IN_MEMORY := not delta and not hudi and not kafka and not postgres
+IN_MEMORY := not delta and not hudi and not kafka and not postgres and not mariadb
 FAST := tests/unit tests/changelog features \
   $(patsubst %,tests/contract/test_%.py,memory read_optimized reference sources) \
   $(patsubst %,tests/faults/test_%.py,clocks dying_writers ledger_entries open_readers torn_files)

@@ -1,4 +1,4 @@
-"""Databases for tests of bulk loads: Derby, whose jar comes with PySpark, and a private PostgreSQL server."""
+"""Databases for tests of bulk loads: Derby, whose jar comes with PySpark, and private servers: PostgreSQL, MariaDB."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tempfile
 import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO
 from uuid import uuid4
 
 import pytest
@@ -25,7 +25,11 @@ if TYPE_CHECKING:
 
     from headwater.adapters.jdbc.database import Database
 
-POSTGRESQL_PACKAGE = "org.postgresql:postgresql:42.7.4"
+DRIVERS = {
+    "postgres": ["org.postgresql:postgresql:42.7.4"],
+    "mariadb": ["org.mariadb.jdbc:mariadb-java-client:3.4.1", "com.mysql:mysql-connector-j:8.4.0"],
+}
+"""By mark, the drivers that its tests need. MariaDB answers to `jdbc:mariadb:` and `jdbc:mysql:`, each with its own."""
 _LOOPBACK = "127.0.0.1"
 _ON_PARENTS_DEATH = 1
 _START_SECONDS = 60.0
@@ -172,22 +176,74 @@ def postgres_server(programs: Path) -> Iterator[PostgresServer]:
         command = [str(programs / "postgres"), "-D", str(data)]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
-        # Tests that are killed must not leave it behind.
-        server = subprocess.Popen(
-            command,
-            user=user,
-            cwd=folder,
-            stdout=log,
-            stderr=log,
-            preexec_fn=_end_with_us,  # noqa: PLW1509 - it takes no lock
-        )
-        try:
-            _wait_for(port, server, folder / "log")
+        # This signal closes connections; at SIGTERM it would wait for them.
+        with _running(command, user, port, log, signal.SIGINT):
             yield PostgresServer(port, "bank", secret.read_text())
-        finally:
-            server.send_signal(signal.SIGINT)  # which closes connections; others are waited for
-            server.wait(_STOP_SECONDS)
-            log.close()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@contextmanager
+def _running(command: list[str], user: str | None, port: int, log: BinaryIO, stop: signal.Signals) -> Iterator[None]:
+    """A server that listens on a port; it is stopped in the end."""
+    # Tests that are killed must not leave it behind.
+    server = subprocess.Popen(
+        command,
+        user=user,
+        cwd=Path(log.name).parent,
+        stdout=log,
+        stderr=log,
+        preexec_fn=_end_with_us,  # noqa: PLW1509 - it takes no lock
+    )
+    try:
+        _wait_for(port, server, Path(log.name))
+        yield
+    finally:
+        server.send_signal(stop)
+        server.wait(_STOP_SECONDS)
+        log.close()
+
+
+@define(eq=False)
+class MariaDbServer:
+    """A MariaDB of the tests' own, in a zone that is not the JVM's: its port, and who may log in."""
+
+    port: int
+    user: str
+    password: str
+
+    def database(self, session: SparkSession, kind: str) -> JdbcDatabase:
+        """A new database of its own, through the driver of MariaDB or of MySQL."""
+        options = {"user": self.user, "password": self.password}
+        name, address = f"bank_{uuid4().hex}", f"jdbc:{kind}://{_LOOPBACK}:{self.port}"
+        JdbcDatabase(session, f"{address}/test", "test", options).create(name)
+        return JdbcDatabase(session, f"{address}/{name}", name, options)
+
+
+@contextmanager
+def mariadb_server(program: str) -> Iterator[MariaDbServer]:
+    """A MariaDB server on loopback over an empty folder; gone with all its data in the end."""
+    user = "mysql" if os.geteuid() == 0 else None  # it refuses to run as root
+    folder, password = Path(tempfile.mkdtemp(prefix="headwater-mariadb-")), "hunter2-of-the-bank"
+    try:
+        if user:
+            shutil.chown(folder, user)
+        log, port = (folder / "log").open("wb"), _free_port()
+        start = folder / "start.sql"
+        login = f"CREATE USER bank IDENTIFIED BY '{password}';"
+        start.write_text(f"CREATE DATABASE test;\n{login}\nGRANT ALL ON *.* TO bank;\n")
+        data = f"--datadir={folder / 'data'}"
+        subprocess.run(
+            ["mariadb-install-db", "--no-defaults", data, "--skip-test-db", "--auth-root-authentication-method=socket"],
+            user=user, cwd=folder, stdout=log, stderr=log, check=True, timeout=_START_SECONDS,
+        )  # fmt: skip
+        settings = {
+            "bind-address": _LOOPBACK, "port": port, "socket": folder / "socket", "default-time-zone": "+09:00",
+            "sql-mode": "ANSI_QUOTES", "log-bin": "mysql-bin", "server-id": 1, "init-file": start, "skip-name-resolve": 1,
+        }  # fmt: skip
+        command = [program, "--no-defaults", data, *(f"--{name}={value}" for name, value in settings.items())]
+        with _running(command, user, port, log, signal.SIGTERM):
+            yield MariaDbServer(port, "bank", password)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
@@ -210,7 +266,7 @@ def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
             if asking.connect_ex((_LOOPBACK, port)) == 0:
                 return
         time.sleep(0.1)
-    raise RuntimeError(f"PostgreSQL did not start: {log.read_text()[-2000:]}")
+    raise RuntimeError(f"the server did not start: {log.read_text()[-2000:]}")
 
 
 @pytest.fixture(scope="session")
@@ -220,4 +276,14 @@ def postgres() -> Iterator[PostgresServer]:
     if programs is None:
         pytest.skip("PostgreSQL is not installed")
     with postgres_server(programs) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb() -> Iterator[MariaDbServer]:
+    """A real MariaDB on loopback."""
+    program = shutil.which("mariadbd", path=f"{os.environ['PATH']}{os.pathsep}/usr/sbin")
+    if program is None:
+        pytest.skip("MariaDB is not installed")
+    with mariadb_server(program) as server:
         yield server

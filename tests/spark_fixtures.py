@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from .jdbc_databases import POSTGRESQL_PACKAGE
+from .jdbc_databases import DRIVERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -77,13 +77,14 @@ def program_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
     from headwater.adapters.hudi import package as hudi
     from headwater.adapters.spark.session import KAFKA_PACKAGE, open_session
 
-    # Its driver is looked for only where a test may need it.
-    postgres = any(item.get_closest_marker("postgres") for item in request.session.items)
+    # Drivers are looked for only where a test may need them.
+    marks = {mark.name for item in request.session.items for mark in item.iter_markers()}
+    drivers = [each for name, packages in DRIVERS.items() if name in marks for each in packages]
     scratch = tmp_path_factory.mktemp("spark")
     folders = {"spark.sql.warehouse.dir": str(scratch / "warehouse"), "spark.local.dir": str(scratch)}
     session = open_session(
         TUNED | (HOSTILE if request.config.getoption("--hostile-session") else {}) | folders,
-        packages=[*delta.PACKAGES, *hudi.PACKAGES, KAFKA_PACKAGE, *([POSTGRESQL_PACKAGE] if postgres else [])],
+        packages=[*delta.PACKAGES, *hudi.PACKAGES, KAFKA_PACKAGE, *drivers],
         extensions=[*delta.EXTENSIONS, *hudi.EXTENSIONS],
         defaults={**delta.SETTINGS, **hudi.SETTINGS},
         app_name="headwater-tests",

@@ -22,13 +22,13 @@ from ...domain.table.schema import INTEGERS, Schema
 from ..shared.chunks import CHUNK_POSITIONS, Chunk, Chunks, Frontier, Piece, Progress
 from ..spark.schema import lazy, named, spark_type
 from ..spark.table_rows import TableRows
+from . import mysql
 from .database import Database
 from .keys import KeyColumn
 
 _END = "end"
 """The frontier after the last chunk, which has no upper bound."""
 _KEY_TYPES = INTEGERS | {"decimal", "date", "string"}
-_BACKSLASHES = ("mysql", "mariadb")
 
 
 @frozen
@@ -143,7 +143,7 @@ class JdbcBulk(BulkSource):
                     f"a table is read in the order of its key, and column {column.name!r} is a {column.type.ddl};"
                     f" use: {', '.join(sorted(_KEY_TYPES))}"
                 )
-            if kind == "string" and self.database.settings.kind in _BACKSLASHES:
+            if kind == "string" and self.database.settings.kind in mysql.KINDS:
                 raise ConfigError(
                     f"key column {column.name!r} is a string, in which MySQL reads backslashes as escapes; write the"
                     " table to Parquet files, and load those"
@@ -196,6 +196,8 @@ class JdbcBulk(BulkSource):
         if asked is None or not self.spec.position:
             return ()
         found = self.database.row(asked)
+        if found is not None and asked.split(maxsplit=1)[0].lower() == "show":  # its columns cannot be chosen
+            found = found[: len(self.spec.position)]
         if found is None or len(found) != len(self.spec.position) or None in found:
             wanted = ", ".join(self.spec.position)
             raise BadInput(f"{asked!r} must give one row with a column for each of the position: {wanted}")

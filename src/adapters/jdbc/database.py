@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +18,7 @@ from ...domain.errors import ConfigError, HeadwaterError, NotInstalled, SourceUn
 from ...domain.table.schema import INTEGERS, DataType
 from ..spark.errors import Fault
 from ..spark.jvm import java_class
-from . import postgresql
+from . import mysql, postgresql, times
 from .columns import DatabaseColumn
 from .keys import Key, KeyColumn, Value, condition_after, condition_within, not_null
 
@@ -30,12 +30,16 @@ _NO_DRIVER = ("java.lang.ClassNotFoundException", "No suitable driver")
 # Queries for databases that do not understand the standard one.
 _CLOCKS = {
     "derby": "VALUES CURRENT_TIMESTAMP",
-    "db2": "VALUES CURRENT_TIMESTAMP",
     "oracle": "SELECT CURRENT_TIMESTAMP FROM DUAL",
-    # Without the digits, the time is truncated to the second, and is then earlier than the read of the rows.
-    "mysql": "SELECT CURRENT_TIMESTAMP(6)",
-    "mariadb": "SELECT CURRENT_TIMESTAMP(6)",
+    "sqlserver": "SELECT SYSDATETIMEOFFSET()",
 }
+_UTC_CLOCKS = {
+    "db2": "VALUES CURRENT_TIMESTAMP - CURRENT_TIMEZONE",
+    # Without the digits, the time is truncated to the second, and is then earlier than the read of the rows.
+    **dict.fromkeys(mysql.KINDS, "SELECT UTC_TIMESTAMP(6)"),
+    "sqlite": "SELECT strftime('%Y-%m-%d %H:%M:%f', 'now')",
+}
+"""Of databases whose time has no zone."""
 # DriverManager does not see the jars that Spark loads, but Spark finds a driver among them by its name.
 _DRIVERS = {
     "derby": "org.apache.derby.jdbc.AutoloadedDriver",
@@ -46,7 +50,7 @@ _DRIVERS = {
     "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
 }
 _POSTGRESQL = "postgresql"
-_LIMITED = ("mysql", "mariadb", "sqlite")
+_LIMITED = mysql.KINDS | {"sqlite"}
 _WHOLE = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?")
 _UNREAD = "unread_{}"
@@ -71,15 +75,16 @@ class JdbcSettings:
         return self.url.split(":")[1].lower()
 
     @property
-    def clock(self) -> str:
-        """A query for the database's time."""
-        return _CLOCKS.get(self.kind, "SELECT CURRENT_TIMESTAMP")
-
-    @property
     def connection_options(self) -> dict[str, str]:
         """The options of a connection, besides its address."""
         driver = {"driver": _DRIVERS[self.kind]} if self.kind in _DRIVERS else {}
-        return {**driver, **self.options}
+        given = mysql.connection_options(self.options) if self.kind in mysql.KINDS else self.options
+        return {**driver, **given}
+
+    @property
+    def spark_url(self) -> str:
+        """The address, as Spark takes it."""
+        return mysql.spark_url(self.url)
 
     def redact(self, text: str) -> str:
         """A message of the driver without the values of the options, because some drivers repeat them."""
@@ -118,7 +123,7 @@ class Database:
             # A time without a zone belongs to the declared zone, not to that of the JVM.
             "preferTimestampNTZ": "true",
             **self.settings.connection_options,
-            "url": self.settings.url,
+            "url": self.settings.spark_url,
             "dbtable": relation,
         }
         with self.translate_errors(f"reading {name}"):
@@ -173,7 +178,9 @@ class Database:
         within = condition_within(names, nullable, self._literals(key, after), self._literals(key, until))
         where = "" if within is None else f" WHERE {within}"
         asked = f"SELECT {', '.join(selected)} FROM {self.table_name(table)}{where}"  # noqa: S608 - names are quoted
-        return self.read(f"({asked}) headwater_chunk", table), unread
+        rows = self.read(f"({asked}) headwater_chunk", table)
+        rows, no_times = times.read_texts(self.settings.kind, rows, columns)
+        return rows, unread | no_times
 
     def table_name(self, name: str) -> str:
         """A table's name, quoted for SQL."""
@@ -181,7 +188,7 @@ class Database:
 
     def quoted(self, name: str) -> str:
         """A name, quoted for the database's SQL."""
-        quote = "`" if self.settings.kind in ("mysql", "mariadb") else '"'
+        quote = "`" if self.settings.kind in mysql.KINDS else '"'
         return quote + name.replace(quote, quote * 2) + quote
 
     def nth(self, table: str, key: Sequence[KeyColumn], after: Key | None, number: int) -> Key | None:
@@ -232,12 +239,16 @@ class Database:
         Raises:
             ConfigError: the query returns no time.
         """
-        asked = sql or self.settings.clock
+        kind = self.settings.kind
+        asked = sql or _UTC_CLOCKS.get(kind) or _CLOCKS.get(kind, "SELECT CURRENT_TIMESTAMP")
         with self.translate_errors("asking for the time"), self._connection() as connection:
             rows = connection.prepareStatement(asked).executeQuery()
             at = rows.getTimestamp(1) if rows.next() else None
             if at is None:
                 raise ConfigError(f"{asked!r} gives no time: write a `clock_query` of one row and one column")
+            # The driver reads it in the zone of the JVM. MySQL's session is in UTC, whatever it is asked.
+            if kind in mysql.KINDS or asked == _UTC_CLOCKS.get(kind):
+                return datetime.fromisoformat(rows.getString(1)).replace(tzinfo=UTC)
             nanos, seconds = int(at.getNanos()), int(at.getTime()) // 1000
         return EPOCH + timedelta(seconds=seconds, microseconds=-(-nanos // 1000))
 
@@ -277,9 +288,11 @@ class Database:
     def _select(self, column: DatabaseColumn, wanted: DataType | None) -> tuple[str, str | None]:
         """A column's value in SQL, and the text of those values that Spark cannot read."""
         name = self.quoted(column.name)
-        if wanted is None or self.settings.kind != _POSTGRESQL:
+        if wanted is None:
             return name, None
-        return postgresql.select(column, name, wanted)
+        if self.settings.kind == _POSTGRESQL:
+            return postgresql.select(column, name, wanted)
+        return times.select(self.settings.kind, column, name, wanted), None
 
     def _names(self, key: Sequence[KeyColumn]) -> tuple[list[str], list[str]]:
         """The quoted names of a key's columns, and of those that may be null."""
@@ -310,7 +323,7 @@ class Database:
 
     @property
     def _dialect(self) -> Any:
-        return java_class(self.session, f"{_SPARKS}.jdbc.JdbcDialects").get(self.settings.url)
+        return java_class(self.session, f"{_SPARKS}.jdbc.JdbcDialects").get(self.settings.spark_url)
 
     def _factory(self) -> Any:
         """Spark's own connection factory, which finds drivers among the session's jars."""
@@ -320,7 +333,9 @@ class Database:
         options = java_class(self.session, f"{_SPARKS}.execution.datasources.jdbc.JDBCOptions")
         utils = java_class(self.session, "org.apache.spark.api.python.PythonUtils")
         # It requires a table name, but none is used here.
-        return self._dialect.createConnectionFactory(options(self.settings.url, "nothing", utils.toScalaMap(given)))
+        return self._dialect.createConnectionFactory(
+            options(self.settings.spark_url, "nothing", utils.toScalaMap(given))
+        )
 
 
 def _plain(text: str, column: KeyColumn) -> Value:

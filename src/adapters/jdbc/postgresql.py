@@ -12,7 +12,7 @@ _TEXTS = {
     **dict.fromkeys(("date", "numeric", "time", "timestamp", "timetz"), "CAST({name} AS text)"),
     "timestamptz": "CAST({name} AT TIME ZONE 'UTC' AS text)",
 }
-_TIMES = ("date", "timestamp", "timestamptz")
+_TIMES = ("date", "timestamptz")
 _DIGITS = 38
 """The digits of Spark's widest decimal."""
 _UNBOUNDED_SCALE = 18
@@ -32,7 +32,7 @@ def select(column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, st
     """
     text = _TEXTS.get(column.type, name).format(name=name)
     if wanted.name == "string" or column.type not in (*_TIMES, "numeric"):
-        return (text if wanted.name == "string" else name), None
+        return (text if wanted.name == "string" or column.type == "timestamp" else name), None
     if column.type in _TIMES:
         # Spark overflows beyond the year 294246; the years between are dead letters anyway.
         fits = f"{name} > '-infinity' AND {name} < '20000-01-01'"

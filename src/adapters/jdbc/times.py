@@ -1,0 +1,84 @@
+"""Wall-clock times, and dates and short texts of MySQL, are queried as texts, and Spark reads these.
+
+Drivers read a wall-clock time in the zone of the JVM. There it may not exist, and Spark shifts it by that zone. Dates
+and times of zeros, which MySQL has, fail in its drivers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from ...domain.table.schema import DataType
+from ..spark.schema import named
+from . import mysql
+from .columns import DatabaseColumn
+
+_WALL, _INSTANT, _DATE = "timestamp_ntz", "timestamp", "date"
+"""The types in which Spark reads texts."""
+_DATETIMES = dict.fromkeys(("datetime", "datetime2", "smalldatetime"), _WALL)
+_TYPES = _DATETIMES | dict.fromkeys(("timestamp", "timestamp without time zone"), _WALL)
+# A TIMESTAMP of MySQL is an instant, which its session shows in UTC.
+_OF_MYSQL = MappingProxyType({"datetime": _WALL, "timestamp": _INSTANT, "date": _DATE})
+_TYPES_OF = {
+    **dict.fromkeys(mysql.KINDS, _OF_MYSQL),
+    "oracle": {"timestamp": _WALL, "date": _WALL},
+    "sqlserver": _DATETIMES,  # its `timestamp` is a row's version
+}
+"""By kind of database, where `_TYPES` does not hold."""
+_TEXTS = {
+    **dict.fromkeys(mysql.KINDS, "CAST({name} AS CHAR)"),
+    "oracle": "TO_CHAR(CAST({name} AS TIMESTAMP), 'SYYYY-MM-DD HH24:MI:SS.FF6')",
+    "sqlserver": "CONVERT(varchar(40), {name}, 121)",
+}
+_PADDED = dict.fromkeys(mysql.KINDS, frozenset({"char", "enum", "set"}))
+"""Texts that Spark would pad with the blanks that the database leaves out."""
+_STANDARD = "CAST({name} AS VARCHAR(40))"
+_NO_TIME = "no_time_{}"
+
+
+def time_type(kind: str, column: DatabaseColumn) -> str | None:
+    """Spark's type of the times of a column whose texts are read; None if it is read as it is."""
+    return _TYPES_OF.get(kind, _TYPES).get(column.type.split("(")[0].lower())
+
+
+def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> str:
+    """The SQL for a column's value.
+
+    Args:
+        kind: of the database.
+        column: the column.
+        name: its quoted name.
+        wanted: its declared type.
+    """
+    of_day, padded = column.type.lower() == "time", column.type.lower() in _PADDED.get(kind, ())
+    is_text = (wanted.name == "string" and (of_day or padded)) or time_type(kind, column) is not None
+    return _TEXTS.get(kind, _STANDARD).format(name=name) if is_text else name
+
+
+def read_texts(
+    kind: str, rows: DataFrame, columns: Mapping[DatabaseColumn, DataType | None]
+) -> tuple[DataFrame, dict[str, str]]:
+    """The rows with times in the place of their texts, and the columns with those texts that are no times.
+
+    Args:
+        kind: of the database.
+        rows: as they were queried.
+        columns: the columns, with their declared types (None: not wanted).
+
+    Returns:
+        The second has a column of the frame for the name of each column of times; see `Database.chunk`.
+    """
+    unread = dict[str, str]()
+    for at, (column, wanted) in enumerate(columns.items()):
+        found = time_type(kind, column)
+        if wanted is None or wanted.name == "string" or found is None:
+            continue
+        text = named(column.name)
+        time = (F.concat(text, F.lit("Z")) if found == _INSTANT else text).cast(found)
+        unread[column.name] = _NO_TIME.format(at)
+        rows = rows.withColumns({unread[column.name]: F.when(time.isNull(), text), column.name: time})
+    return rows, unread

@@ -1,0 +1,178 @@
+"""Tables of MariaDB as bulk loads, through its own driver and that of MySQL; and times in all databases.
+
+The server is nine hours ahead of UTC, and the JVM in New York: no time may depend on either.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from attrs import evolve
+
+from headwater.adapters.spark.jvm import java_class
+from headwater.domain.errors import ConfigError
+from tests.jdbc_databases import derby
+
+from .test_bulk_jdbc import bulk, loaded, spec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.jdbc_databases import JdbcDatabase, MariaDbServer, PostgresServer
+
+pytestmark = [pytest.mark.delta, pytest.mark.contract]
+
+ON_MARIADB = [pytest.mark.mariadb, pytest.mark.slow]
+SERVERS = [
+    "derby",
+    pytest.param("postgres", marks=[pytest.mark.postgres, pytest.mark.slow]),
+    pytest.param("mariadb", marks=ON_MARIADB),
+    pytest.param("mysql", marks=ON_MARIADB),
+]
+
+
+@pytest.fixture
+def _in_new_york(spark: SparkSession) -> Iterator[None]:
+    zones = java_class(spark, "java.util.TimeZone")
+    before = zones.getDefault()
+    zones.setDefault(zones.getTimeZone("America/New_York"))
+    yield
+    zones.setDefault(before)
+
+
+@pytest.fixture
+def database(request: pytest.FixtureRequest, spark: SparkSession, tmp_path: Path, _in_new_york: None) -> JdbcDatabase:
+    """One empty database after the other."""
+    if request.param == "derby":
+        return derby(spark, tmp_path)
+    if request.param == "postgres":
+        postgres: PostgresServer = request.getfixturevalue("postgres")
+        return postgres.database(spark)
+    server: MariaDbServer = request.getfixturevalue("mariadb")
+    return server.database(spark, request.param)
+
+
+on_each = pytest.mark.parametrize("database", SERVERS, indirect=True)
+on_mariadb = pytest.mark.parametrize("database", SERVERS[2:], indirect=True)
+
+
+def values(database: JdbcDatabase, declared: str, **how: Any) -> list[dict[str, Any]]:
+    """The rows of table T, in the order of their ids."""
+    wanted = spec(f"id bigint, {declared}", key=("id",), **how)
+    return [line for lines in loaded(bulk(database, wanted, table="T"))[0] for line in lines]
+
+
+@on_each
+def test_a_wall_clock_time_is_in_the_zone_of_the_source(database: JdbcDatabase) -> None:
+    """Derby in New York has no half past two on the tenth of March itself."""
+    database.run('CREATE TABLE "T" ("ID" INTEGER PRIMARY KEY, "AT" TIMESTAMP)'.replace("TIMESTAMP", _wall(database)))
+    texts = ["2024-03-01 12:00:00.5", "2024-11-03 01:30:00", "1883-11-18 12:01:00", "1500-01-01 00:00:00"]
+    texts += [] if "derby" in database.url else ["2024-03-10 02:30:00"]
+    database.insert('"T"', list(enumerate(texts)))
+    assert [line["at"].replace(tzinfo=None) for line in values(database, "at timestamp")] == [
+        datetime.fromisoformat(text) for text in texts
+    ]
+    first, *_ = values(database, "at timestamp", time_zone="Asia/Tokyo")
+    assert first["at"] == datetime(2024, 3, 1, 3, 0, 0, 500_000, tzinfo=UTC)
+
+
+def _wall(database: JdbcDatabase) -> str:
+    return "DATETIME(6)" if "maria" in database.url or "mysql" in database.url else "TIMESTAMP"
+
+
+@on_each
+def test_the_time_of_a_chunk_is_the_databases_time(database: JdbcDatabase) -> None:
+    database.run('CREATE TABLE "T" ("ID" INTEGER PRIMARY KEY, "N" INTEGER)')
+    database.insert('"T"', [(1, 1)])
+    before = datetime.now(UTC)
+    (line,) = values(database, "n int")
+    assert before - timedelta(seconds=1) <= line["_search_ts"] <= datetime.now(UTC) + timedelta(seconds=1)
+
+
+ODD = """CREATE TABLE "T" (id BIGINT UNSIGNED PRIMARY KEY, flag TINYINT(1), born YEAR, seen TIMESTAMP(6) NULL, day DATE,
+lasted TIME, mood ENUM('sad', 'ok'), code CHAR(3), big INT UNSIGNED, data VARBINARY(4), price DECIMAL(12,3),
+`order` INT, `KEY` JSON)"""
+DECLARED = (
+    "flag int, born int, seen timestamp, day date, lasted string, mood string, code string, big bigint, data binary,"
+    " price decimal(12,3), `order` int, key string"
+)
+
+
+@on_mariadb
+def test_values_are_read_as_they_are(database: JdbcDatabase) -> None:
+    database.run(
+        ODD,
+        "SET time_zone = '+00:00'",
+        "INSERT INTO T VALUES (1, 2, 2024, '2024-03-10 02:30:00.5', '2024-03-10', '-10:11:12', 'ok', 'a', 4294967295, x'00ff',"
+        " 1.25, 7, '[1]')",
+        "INSERT INTO T (id) VALUES (18446744073709551615)",
+    )
+    wanted = spec(f"id decimal(20,0), {DECLARED}", key=("id",))
+    ((first, last),), _ = loaded(bulk(database, wanted, table="T"))
+    assert {name: first[name] for name in wanted.records.columns.names} == {
+        "id": Decimal(1),
+        "flag": 2,
+        "born": 2024,
+        "seen": datetime(2024, 3, 10, 2, 30, 0, 500_000, tzinfo=UTC),
+        "day": date(2024, 3, 10),
+        "lasted": "-10:11:12",
+        "mood": "ok",
+        "code": "a",
+        "big": 4294967295,
+        "data": b"\x00\xff",
+        "price": Decimal("1.250"),
+        "order": 7,
+        "key": "[1]",
+    }
+    assert (last["id"], last["seen"], last["_error"]) == (Decimal(18446744073709551615), None, None)
+
+
+@on_mariadb
+@pytest.mark.parametrize(
+    ("column", "value", "declared", "wanted"),
+    [
+        ("DATETIME", "'0000-00-00 00:00:00'", "timestamp", "timestamp wanted, not 0000-00-00 00:00:00"),
+        ("DATE", "'2024-00-10'", "date", "date wanted, not 2024-00-10"),
+        ("TINYINT(1)", "2", "boolean", "boolean wanted, not 2"),
+    ],
+)
+def test_a_value_that_is_none_of_its_type_is_a_dead_letter(
+    database: JdbcDatabase, column: str, value: str, declared: str, wanted: str
+) -> None:
+    database.run(
+        f'CREATE TABLE "T" (id INTEGER PRIMARY KEY, v {column})',
+        "SET sql_mode = ''",
+        f"INSERT INTO T VALUES (1, {value}), (2, NULL)",
+    )
+    bad, null = values(database, f"v {declared}")
+    assert bad["_error"] == f"column 'v': {wanted}"
+    assert (null["v"], null["_error"]) == (None, None)
+
+
+@on_mariadb
+def test_the_key_is_walked_and_the_log_has_a_position(database: JdbcDatabase) -> None:
+    database.run('CREATE TABLE "T" (id DATE PRIMARY KEY, n INTEGER)')
+    database.insert('"T"', [(f"2024-03-{day:02}", day) for day in range(1, 8)])
+    wanted = spec("id date, n int, file string, pos bigint", key=("id",), position=("file", "pos"))
+    epochs, _ = loaded(bulk(database, wanted, table="T", chunk_rows=3, position="SHOW MASTER STATUS"))
+    assert [[line["n"] for line in lines] for lines in epochs] == [[1, 2, 3], [4, 5, 6], [7]]
+    assert {line["file"][:10] for lines in epochs for line in lines} == {"mysql-bin."}
+    assert all(line["pos"] > 0 for lines in epochs for line in lines)
+
+
+@on_mariadb
+def test_the_session_is_in_utc_and_has_other_settings_as_well(database: JdbcDatabase) -> None:
+    database.run('CREATE TABLE "T" (id INTEGER PRIMARY KEY, at DATETIME DEFAULT CURRENT_TIMESTAMP)')
+    timed = evolve(database, options={**database.options, "sessionVariables": "timestamp=1000000000"})
+    timed.run("INSERT INTO T (id) VALUES (1)")
+    (line,) = values(timed, "at timestamp")
+    assert line["at"] == datetime(2001, 9, 9, 1, 46, 40, tzinfo=UTC)
+    zoned = evolve(database, options={**database.options, "sessionVariables": "time_zone='+01:00'"})
+    with pytest.raises(ConfigError, match="sets time_zone: leave it out"):
+        values(zoned, "at timestamp")
