@@ -23,6 +23,9 @@ class ManualClock(Clock):
         self.moment += timedelta(seconds=1)
         return self.moment
 
+    def elapsed(self) -> timedelta:
+        return self.moment - NOW.time
+
     def sleep(self, duration: timedelta) -> None:
         """Advance by the duration without waiting."""
         self.moment += duration

@@ -81,6 +81,18 @@ def test_it_gives_up_in_time_and_not_before() -> None:
     assert looks.count in {5, 6}
 
 
+def test_a_clock_that_is_set_back_does_not_make_it_wait_longer() -> None:
+    clock = ManualClock(NOON)
+    looks = Looks([None])
+
+    def stops() -> bool:
+        clock.now = lambda: NOON - 60 * MINUTE  # type: ignore[method-assign]
+        return looks.count > 10
+
+    with pytest.raises(WaitTimeout, match="within 5m"):
+        wait_for(looks, NOON, clock=clock, poll=MINUTE, timeout=5 * MINUTE, stopping=stops)
+
+
 def test_a_program_that_ends_is_told() -> None:
     looks = Looks([reached(NOON - MINUTE)])
     with pytest.raises(WaitTimeout, match="was asked to end: epoch 7 of p has reached 2024-03-01T11:59:00Z"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
@@ -23,7 +25,6 @@ from headwater.app.serve.web import web_app
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
     from typing import Any
 
 CONFIG = """
@@ -247,6 +248,12 @@ class TestAccess:
             assert client.get("/", auth=("anyone", "s3cret")).status_code == 200
             assert client.get("/healthz").status_code == 200
 
+    def test_a_token_may_have_any_letters(self, ran: Path) -> None:
+        with client_of(ran, token="pässwörd") as client:
+            for given in ("Bearer pässwörd", f"Basic {base64.b64encode(':pässwörd'.encode()).decode()}"):
+                assert client.get("/api/status", headers={"Authorization": given.encode()}).status_code == 200
+            assert client.get("/api/status", headers={"Authorization": b"Bearer p\xff"}).status_code == 401
+
     def test_pages_of_others_are_kept_out(self, client: TestClient) -> None:
         assert client.get("/api/status", headers={"Host": "evil.example"}).status_code == 400
         page = client.get("/")
@@ -265,12 +272,20 @@ class TestAccess:
         [
             (["--host", "0.0.0.0"], "requests need a token: set HEADWATER_TOKEN, or --token-file"),
             (["--token-file", "missing"], "--token-file missing: cannot be read"),
+            (["--token-file", "binary"], "--token-file binary: is not in UTF-8"),
         ],
-        ids=["open", "no_file"],
+        ids=["open", "no_file", "no_text"],
     )
     def test_what_the_command_refuses(
-        self, config: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], told: str
+        self,
+        config: Path,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+        arguments: list[str],
+        told: str,
     ) -> None:
+        monkeypatch.chdir(config.parent)
+        Path("binary").write_bytes(b"\xff")
         assert main(["serve", str(config), *arguments]) == 2
         assert told in capsys.readouterr().err
 

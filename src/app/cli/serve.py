@@ -124,6 +124,8 @@ def _read_token(file: str | None) -> str | None:
         token = Path(file).read_text(encoding="utf-8").strip()
     except OSError as error:
         raise ConfigError(f"--token-file {file}: cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigError(f"--token-file {file}: is not in UTF-8; write the token into it again") from error
     if not token:
         raise ConfigError(f"--token-file {file}: is empty; write a token into it")
     return token

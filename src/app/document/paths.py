@@ -14,16 +14,24 @@ def without_file_scheme(text: str) -> str:
     """Convert a ``file:`` URI to a local path; return any other text unchanged.
 
     Raises:
-        ConfigError: the URI names another host; usually a slash is missing.
+        ConfigError: the URI names another host (usually a slash is missing), no path, or more than a path; or the text
+            is no URI, and no path.
 
     >>> without_file_scheme("file:///data/my%20lake")
     '/data/my lake'
     >>> without_file_scheme("s3a://bucket/lake")
     's3a://bucket/lake'
     """
-    parts = urlsplit(text)
+    if "\0" in text:
+        raise ConfigError(f"{text!r} has a null character; write a path without it")
+    try:
+        parts = urlsplit(text)
+    except ValueError as error:
+        raise ConfigError(f"{text!r} is no address: {error}") from error
     if parts.scheme != _FILE:
         return text
+    if parts.query or parts.fragment or not parts.path:
+        raise ConfigError(f"{text!r} must be a path and nothing else; write %3F for ? and %23 for #")
     if parts.netloc not in ("", "localhost"):
         raise ConfigError(f"{text!r} names the host {parts.netloc!r}; write file:///{parts.netloc}{parts.path}")
     return unquote(parts.path)

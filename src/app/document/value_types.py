@@ -68,9 +68,16 @@ def _text(value: Any) -> str:
 
 
 def _address(value: Any) -> str:
-    if not isinstance(value, str) or not value.startswith(("https://", "http://")) or not urlsplit(value).hostname:
+    if not isinstance(value, str) or not value.startswith(("https://", "http://")) or not _host(value):
         raise ConfigError(f"is not {ADDRESS.expects}")  # it may be a secret, and is not shown
     return value
+
+
+def _host(address: str) -> str | None:
+    try:
+        return urlsplit(address).hostname
+    except ValueError:
+        return None
 
 
 def _path(value: Any) -> str:

@@ -37,12 +37,12 @@ def wait_for(
         WaitTimeout: the watermark was not reached in time, or the program was asked to end.
         HeadwaterError: a permanent fault; a transient one does not end the wait.
     """
-    deadline = None if timeout is None else clock.now() + timeout
+    deadline = None if timeout is None else clock.elapsed() + timeout
     while True:
         latest, fault = _look(newest)
         if latest and latest.watermark and latest.watermark >= watermark:
             return latest
-        left = poll if deadline is None else deadline - clock.now()
+        left = poll if deadline is None else deadline - clock.elapsed()
         if timeout is not None and left <= _NO_TIME:
             raise WaitTimeout(_timeout_message(watermark, f"within {show_duration(timeout)}", latest, fault)) from fault
         if stopping():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import datetime, timedelta
+from datetime import timedelta
 from socket import gethostname
 from typing import Any
 
@@ -67,12 +67,12 @@ class Alerts:
     runners: Sequence[Runner]
     every: timedelta
     post: Callable[[Mapping[str, Any]], None]
-    _looked: datetime | None = field(init=False, default=None)
+    _looked: timedelta | None = field(init=False, default=None)
     _known: set[tuple[str, str]] = field(init=False, factory=set)
 
     def check(self) -> None:
         """Look for alarms if it is time to."""
-        now = self.runners[0].clock.now()
+        now = self.runners[0].clock.elapsed()
         if self._looked is not None and now - self._looked < self.every:
             return
         self._looked = now

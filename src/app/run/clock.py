@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 from queue import Empty, SimpleQueue
+from time import monotonic
 
 from ...domain.ports import Clock
 
@@ -17,6 +18,9 @@ class SystemClock(Clock):
 
     def now(self) -> datetime:
         return datetime.now(UTC)
+
+    def elapsed(self) -> timedelta:
+        return timedelta(seconds=monotonic())
 
     def sleep(self, duration: timedelta) -> None:
         """Wait; return early after `wake`. After the first `wake`, every sleep returns immediately."""

@@ -162,18 +162,17 @@ class _Guard:
     def _allows(self, scope: Scope) -> bool:
         if self._token is None or scope["path"] in _OPEN:
             return True
-        given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
-        scheme, _, value = given.partition(" ")
-        if scheme.lower() == "basic":
+        scheme, _, value = dict(scope["headers"]).get(b"authorization", b"").partition(b" ")
+        if scheme.lower() == b"basic":
             value = _password(value)
-        return secrets.compare_digest(value.encode(), self._token.encode())
+        return secrets.compare_digest(value, self._token.encode())
 
 
-def _password(value: str) -> str:
+def _password(value: bytes) -> bytes:
     try:
-        return base64.b64decode(value, validate=True).decode("utf-8", "replace").partition(":")[2]
+        return base64.b64decode(value, validate=True).partition(b":")[2]
     except NotBase64:
-        return ""
+        return b""
 
 
 async def _json(read: Callable[..., Any], *given: Any, **named: Any) -> Response:

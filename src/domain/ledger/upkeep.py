@@ -170,11 +170,15 @@ class Upkeep:
             hold: the duration of the leases.
 
         Raises:
-            ConfigError: `hold` is not positive.
+            ConfigError: `hold` is not positive, or `holder` has characters that UTF-8 lacks.
             VersionExpired: a table's version has expired or is about to; no lease is left behind.
         """
         if hold <= timedelta():
             raise ConfigError(f"hold = {hold}: a lease must be longer than 0; write timedelta(hours=2), for example")
+        try:
+            holder.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(f"holder {holder!r} is not UTF-8; write a name in UTF-8") from error
         name, until = f"{self.ledger.pipeline}-{token_hex(6)}", self.ledger.clock.now() + hold
         pinned = sorted(self._pinned(publication))
         leases = tuple(Lease(name, table, version, holder, until) for table, version in pinned)

@@ -15,5 +15,9 @@ class Clock(Protocol):
         """The present time, in UTC."""
 
     @abstractmethod
+    def elapsed(self) -> timedelta:
+        """The time since some moment; to set the clock does not change it."""
+
+    @abstractmethod
     def sleep(self, duration: timedelta) -> None:
         """Wait, or return early when the process has been asked to stop."""

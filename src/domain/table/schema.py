@@ -42,7 +42,7 @@ TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
 NUMBERS = INTEGERS | {"float", "double", "decimal"}
 NESTED = frozenset({"array", "struct"})
 KEY, VALUE = "key", "value"  # of the entries of a map
-_DECIMAL = re.compile(r"decimal(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?")
+_DECIMAL = re.compile(r"decimal(?:\(\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?\))?")
 _MAX_PRECISION = 38
 
 

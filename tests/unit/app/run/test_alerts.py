@@ -139,9 +139,9 @@ def test_an_alarm_is_sent_when_it_begins_and_when_it_ends(receiver: Receiver, tm
     headwater = headwater_for(receiver, tmp_path)
     (runner,) = headwater.start()
     told: list[tuple[str, str, str | None]] = []
-    now = [NOW.time]
+    now = [timedelta()]
     alarms: list[str] = []
-    runner.clock = type("Clock", (), {"now": lambda _: now[0]})()  # type: ignore[assignment]
+    runner.clock = type("Clock", (), {"now": lambda _: NOW.time, "elapsed": lambda _: now[0]})()  # type: ignore[assignment]
     runner.source.alarms = lambda after, moment: alarms  # type: ignore[method-assign] # noqa: ARG005
     alerts = Alerts(
         [runner], timedelta(seconds=30), lambda event: told.append((event["kind"], event["message"], event["pipeline"]))

@@ -243,6 +243,8 @@ class TestRun:
             deployment.run(until_idle=True)
             with pytest.raises(ConfigError, match="a lease must be longer than 0"):
                 deployment.pin("ranked", hold=-HOUR)
+            with pytest.raises(ConfigError, match=r"holder 'a\\udcff' is not UTF-8"):
+                deployment.pin("ranked", hold=HOUR, holder="a\udcff")
             with deployment.pin("ranked", hold=HOUR, holder="test") as pin:
                 for number in range(4, 8):
                     record = {"project": 1, "contract": number, "signed": f"2024-03-0{number + 1}T09:00:00Z"}

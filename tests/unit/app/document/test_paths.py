@@ -1,0 +1,37 @@
+"""Paths as they stand in configuration files and on the command line."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.app.document.paths import without_file_scheme
+from headwater.domain.errors import ConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        ("file:///a%23b%3Fc", "/a#b?c"),
+        ("file://localhost/a", "/a"),
+        ("a#b?c%20[", "a#b?c%20["),
+        ("s3a://bucket/a", "s3a://bucket/a"),
+    ],
+)
+def test_a_file_uri_is_a_path(text: str, path: str) -> None:
+    assert without_file_scheme(text) == path
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("file:///a#b", "must be a path and nothing else; write %3F for [?] and %23 for #"),
+        ("file:///a?b=c", "must be a path and nothing else"),
+        ("file:", "must be a path and nothing else"),
+        ("file://host/a", "names the host 'host'"),
+        ("s3a://[b", "is no address: Invalid IPv6 URL"),
+        ("a\0b", "has a null character"),
+    ],
+)
+def test_what_is_no_path_is_refused(text: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        without_file_scheme(text)
