@@ -16,7 +16,7 @@ from .clients import create_client
 from .plan import OffsetBounds, Partition, Slice
 from .reading import Reading
 from .runs import Run
-from .settings import KafkaSettings
+from .settings import KafkaSettings, client_options
 from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, Topic, find
 
 _STANDSTILL_SECONDS = 30.0
@@ -94,7 +94,7 @@ class TopicReader:
 
     def _describe(self) -> dict[str, Topic]:
         if self._admin is None:
-            self._admin = create_client(AdminClient, self.settings.admin, self.settings)
+            self._admin = create_client(AdminClient, client_options(self.settings), self.settings)
         found = find(self._admin, self.settings.topics)
         if missing := set(self.settings.topics) - found.keys():
             raise ConfigError(
@@ -114,7 +114,7 @@ class TopicReader:
         try:
             reading = idle.pop()
         except IndexError:
-            reading = Reading(create_client(Consumer, _client_options(self.settings), self.settings))
+            reading = Reading(create_client(Consumer, _consumer_options(self.settings), self.settings))
         with ExitStack() as closing:
             closing.callback(reading.consumer.close)
             try:
@@ -131,11 +131,11 @@ def check_options(settings: KafkaSettings) -> None:
     Raises:
         ConfigError: they refuse one.
     """
-    create_client(AdminClient, settings.admin, settings)
-    create_client(Consumer, _client_options(settings), settings).close()
+    create_client(AdminClient, client_options(settings), settings)
+    create_client(Consumer, _consumer_options(settings), settings).close()
 
 
-def _client_options(settings: KafkaSettings) -> dict[str, Any]:
+def _consumer_options(settings: KafkaSettings) -> dict[str, Any]:
     return {
         # A range may end at the end of a partition, after a transaction marker; this time-out finds that out soon.
         "fetch.wait.max.ms": 50,

@@ -17,7 +17,7 @@ from .broker import TopicReader
 from .clients import create_client
 from .errors import translate_errors
 from .plan import OffsetBounds, Partition, Slice
-from .settings import KafkaSettings, SinkSettings
+from .settings import KafkaSettings, SinkSettings, client_options
 from .topics import ANSWER_SECONDS, Topic, describe, find
 
 _WINDOW = 100
@@ -103,7 +103,7 @@ class Receipts:
     def _admin(self) -> AdminClient:
         """A client that stays connected."""
         if self._kept_admin is None:
-            self._kept_admin = create_client(AdminClient, self.settings.client, self.settings)
+            self._kept_admin = create_client(AdminClient, client_options(self.settings), self.settings)
         return self._kept_admin
 
     def _find(self) -> Topic:

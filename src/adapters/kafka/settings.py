@@ -63,11 +63,6 @@ class KafkaSettings:
         return self.topic_ids == "check"
 
     @property
-    def admin(self) -> dict[str, Any]:
-        """The settings of a client that asks for the topics."""
-        return _client(self.servers, self.options)
-
-    @property
     def limit(self) -> EpochSize:
         """The largest size of an epoch."""
         if self.max_rows_per_epoch is None and self.max_bytes_per_epoch is None:
@@ -94,15 +89,11 @@ class SinkSettings:
         """What messages call the sink."""
         return f"publish to Kafka topic {self.topic!r}"
 
-    @property
-    def client(self) -> dict[str, Any]:
-        """The settings of every client of the cluster."""
-        return _client(self.servers, self.options)
 
-
-def _client(servers: str, options: Mapping[str, str]) -> dict[str, Any]:
+def client_options(settings: KafkaSettings | SinkSettings) -> dict[str, Any]:
+    """The settings of a client of the cluster."""
     # Errors come as exceptions; the client's own lines would only repeat them.
-    return {**options, "bootstrap.servers": servers, "log_level": 0, "logger": _SILENT}
+    return {**settings.options, "bootstrap.servers": settings.servers, "log_level": 0, "logger": _SILENT}
 
 
 def java_options(options: Mapping[str, str]) -> dict[str, str]:

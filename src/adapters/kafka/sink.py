@@ -20,7 +20,7 @@ from ..records.json_rows import json_rows
 from .clients import create_client
 from .errors import translate_errors
 from .receipts import Receipts
-from .settings import SinkSettings
+from .settings import SinkSettings, client_options
 
 _CLAIM_SECONDS = 30.0
 _COMMIT_SECONDS = 60.0
@@ -99,7 +99,7 @@ def check_options(settings: SinkSettings) -> None:
 
 
 def _options(settings: SinkSettings, name: str) -> dict[str, Any]:
-    return {**_TUNED, **settings.client, "transactional.id": f"headwater.{name}.{settings.topic}"}
+    return {**_TUNED, **client_options(settings), "transactional.id": f"headwater.{name}.{settings.topic}"}
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 from uuid import uuid4
 
 from ...domain.errors import ConfigError, NotSupported
-from ...domain.ports import BaseReading, Clock, FrameEngine, QueryEngine, Source
+from ...domain.ports import BaseReading, Clock, FrameEngine, Source
 from ...domain.service.base import Service
 from ..config import Deployment, KafkaOutput, PipelineSettings
 from ..read.keyed_views import feed_of
@@ -79,11 +79,6 @@ class Container:
         """Whether an engine is chosen for each epoch."""
         return self._large is not None
 
-    @property
-    def engine(self) -> FrameEngine:
-        """The engine of the frames that are read."""
-        return self._parts.engine
-
     @contextmanager
     def explaining(self) -> Iterator[None]:
         """See `FrameEngine.explaining`, for each engine that has started."""
@@ -105,10 +100,6 @@ class Container:
         """As `base`, with the frames that programs get; see `Runner.for_programs`."""
         parts = self._large if self._large and self._backend.large_frames else self._parts
         return parts.base
-
-    @property
-    def queries(self) -> QueryEngine:
-        return self._parts.queries
 
     def runner(
         self,

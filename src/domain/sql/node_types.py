@@ -47,6 +47,7 @@ from .types import (
 
 TypeOf: TypeAlias = Callable[[exp.Expr], DataType]
 
+COMPARISONS = (exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ)
 DATE_UNITS = {
     **dict.fromkeys(("YEAR", "YYYY", "YY"), "year"),
     **dict.fromkeys(("MONTH", "MON", "MM"), "month"),
@@ -293,8 +294,6 @@ def _explode_type(node: exp.Expr) -> DataType:
     return element_of(type_of(node.this))
 
 
-_COMPARISON = _compared("this", "expression")
-
 NODE_TYPES: dict[type[exp.Expr], TypeOf] = {
     exp.Literal: literal_type,
     exp.Boolean: _is(BOOLEAN),
@@ -306,14 +305,7 @@ NODE_TYPES: dict[type[exp.Expr], TypeOf] = {
     exp.And: _logical,
     exp.Or: _logical,
     exp.Not: _logical,
-    exp.EQ: _COMPARISON,
-    exp.NEQ: _COMPARISON,
-    exp.GT: _COMPARISON,
-    exp.GTE: _COMPARISON,
-    exp.LT: _COMPARISON,
-    exp.LTE: _COMPARISON,
-    exp.NullSafeEQ: _COMPARISON,
-    exp.NullSafeNEQ: _COMPARISON,
+    **dict.fromkeys(COMPARISONS, _compared("this", "expression")),
     exp.Where: _logical,
     exp.Having: _logical,
     exp.Join: _joining,

@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from ....domain.sql.node_types import DATE_UNITS
+from ....domain.sql.node_types import COMPARISONS, DATE_UNITS
 from ....domain.sql.parts import TIMES, branches_of, keys_of, meeting, places_of, texts_of, unit_of, values_of
 from ....domain.sql.types import DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, type_of
 from ....domain.table.schema import INTEGERS, NUMBERS, DataType
@@ -210,17 +210,8 @@ def _date_part(function: str) -> Render:
     return sql
 
 
-_COMPARISON = _compared("this", "expression")
-
 RENDERINGS: dict[type[exp.Expr], Render] = {
-    exp.EQ: _COMPARISON,
-    exp.NEQ: _COMPARISON,
-    exp.GT: _COMPARISON,
-    exp.GTE: _COMPARISON,
-    exp.LT: _COMPARISON,
-    exp.LTE: _COMPARISON,
-    exp.NullSafeEQ: _COMPARISON,
-    exp.NullSafeNEQ: _COMPARISON,
+    **dict.fromkeys(COMPARISONS, _compared("this", "expression")),
     exp.Between: _compared("this", "low", "high"),
     exp.In: _membership_sql,
     exp.Case: _branched_sql,

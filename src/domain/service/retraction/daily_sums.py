@@ -66,8 +66,10 @@ class DailySums:
         return self._add_up(together, self.key, engine)
 
     def _add_up(self, rows: nw.LazyFrame[Any], by: tuple[str, ...], engine: FrameEngine) -> nw.LazyFrame[Any]:
-        totals = engine.add_up(rows, by, self.columns)
-        return totals.filter(nw.any_horizontal(*(nw.col(name) != 0 for name in self.columns), ignore_nulls=True))
+        return self._drop_zeros(engine.add_up(rows, by, self.columns))
+
+    def _drop_zeros(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return rows.filter(nw.any_horizontal(*(nw.col(name) != 0 for name in self.columns), ignore_nulls=True))
 
     def read_past(self, snapshot: Snapshot, keys: nw.LazyFrame[Any] | None = None) -> nw.LazyFrame[Any]:
         """Read the totals of the days before the cut; only of some keys if `keys` is set."""
@@ -76,9 +78,9 @@ class DailySums:
     def read_days(
         self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None = None
     ) -> nw.LazyFrame[Any]:
-        """Read the sums of each day at or after the cut; only of some keys if `keys` is set."""
+        """Read the sums of each day at or after the cut, without zeros; only of some keys if `keys` is set."""
         within = {} if cut is None else {SEGMENT: Between(cut, -_BEGINNING)}
-        return snapshot.read(self.live.name, Matching(keys, within=within))
+        return self._drop_zeros(snapshot.read(self.live.name, Matching(keys, within=within)))
 
     def read_days_before(self, snapshot: Snapshot, day: int) -> nw.LazyFrame[Any]:
         """Read the sums of each day before a day."""

@@ -96,8 +96,7 @@ class RetractionViews:
         return rows.with_columns(nw.col(ROWS), *self._sum_measures)
 
     def _deltas(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
-        sums = self.tables.sums
-        rows = drop_zero_sums(sums.read_days(snapshot, cut, keys), sums.columns)
+        rows = self.tables.sums.read_days(snapshot, cut, keys)
         deltas = [_delta(measure) for measure in self.settings.measures if measure.additive]
         return self._add_date(rows.with_columns(nw.col(ROWS), *deltas))
 
@@ -112,12 +111,12 @@ class RetractionViews:
     def _day_changes(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
         """Return the sums of each day; they are 0 on a day on which only values changed."""
         sums = self.tables.sums
-        rows = drop_zero_sums(sums.read_days(snapshot, cut, keys), sums.columns).select(*self._group_day, *sums.columns)
+        rows = sums.read_days(snapshot, cut, keys).select(*self._group_day, *sums.columns)
         if not self.tables.values:
             return rows
         zeros = [nw.lit(0).cast(sums.past.schema[name].narwhals).alias(name) for name in sums.columns]
         of_values = [
-            drop_zero_sums(values.read_days(snapshot, cut, keys), values.columns).select(*self._group_day, *zeros)
+            values.read_days(snapshot, cut, keys).select(*self._group_day, *zeros)
             for values in self.tables.values.values()
         ]
         return self.engine.add_up(nw.concat([rows, *of_values]), self._group_day, sums.columns)
@@ -154,7 +153,7 @@ class RetractionViews:
         keys: nw.LazyFrame[Any] | None,
     ) -> nw.LazyFrame[Any]:
         """Return the values that each group has at the end of each of its days."""
-        days = drop_zero_sums(values.read_days(snapshot, cut, keys), values.columns)
+        days = values.read_days(snapshot, cut, keys)
         running = self._running_sums(values, days, snapshot, keys)
         until = nw.col(SEGMENT).shift(-1).over(*values.key, order_by=SEGMENT)
         spans = running.with_columns(until.alias(_UNTIL)).filter(nw.col(TIMES) > 0)
@@ -177,11 +176,6 @@ class RetractionViews:
         day = self.settings.day
         midnight = self.engine.from_wall_micros(wall, _WALL, into=day, zone="UTC")
         return midnight.with_columns(nw.col(day).cast(nw.Date))
-
-
-def drop_zero_sums(rows: nw.LazyFrame[Any], sums: tuple[str, ...]) -> nw.LazyFrame[Any]:
-    """Return the rows in which at least one sum is not 0."""
-    return rows.filter(nw.any_horizontal(*(nw.col(name) != 0 for name in sums), ignore_nulls=True))
 
 
 def _delta(measure: Measure) -> nw.Expr:

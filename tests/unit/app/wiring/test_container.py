@@ -6,11 +6,10 @@ from contextlib import ExitStack
 import pytest
 
 from headwater.adapters.memory.queries import DuckQueries
-from headwater.app.registry.backends import Backend, Gap, Part
-from headwater.app.run.clock import SystemClock
+from headwater.app.registry.backends import Backend, Gap, Part, chosen_backend
 from headwater.app.wiring import container
 from headwater.app.wiring.backends import MemoryBackend
-from headwater.app.wiring.container import Container
+from headwater.app.wiring.engine_parts import EngineParts
 from headwater.domain.errors import NotSupported
 from headwater.testing.trial import Trial
 from tests.configurations import ranked_contracts
@@ -24,7 +23,8 @@ def deployment(tmp_path):
 
 
 def test_memory_runs_on_duckdb(deployment):
-    assert isinstance(Container(deployment, SystemClock()).queries, DuckQueries)
+    parts = EngineParts(deployment, chosen_backend(deployment.backend), ExitStack())
+    assert isinstance(parts.queries, DuckQueries)
 
 
 class Silent(Backend):
@@ -36,10 +36,9 @@ class Declared(MemoryBackend):
 
 
 @pytest.mark.parametrize(("backend", "remedy"), [(Silent, "choose a backend that runs it"), (Declared, "write no SQL")])
-def test_a_backend_may_run_none(deployment, monkeypatch, backend, remedy):
-    monkeypatch.setattr(container, "chosen_backend", lambda _: backend)
+def test_a_backend_may_run_none(deployment, backend, remedy):
     with pytest.raises(NotSupported, match=f"memory does not support user-supplied SQL: {remedy}"):
-        _ = Container(deployment, SystemClock()).queries
+        _ = EngineParts(deployment, backend, ExitStack()).queries
 
 
 def test_an_engine_that_starts_in_a_run_leaves_the_interrupt_to_it():
