@@ -25,7 +25,7 @@ from tests.rows_source import RowsSource
 from .effort import examples
 from .ranking_oracle import SCHEMA, Row, apply, lives, ranks
 from .test_ranking_properties import faults, rankings
-from .test_repeat_properties import CHOSEN, TOLD, Sent, count, streams
+from .test_repeat_properties import CHOSEN, TOLD, Epochs, Oracle, streams
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -144,11 +144,13 @@ def test_ranks_of_two_engines(
 @given(epochs=streams(), turns=turns, last=st.sampled_from(_ENGINES))
 @few
 def test_counts_of_two_engines(
-    opened: Callable[[], dict[str, Backend]], epochs: list[list[Sent]], turns: list[Turn], last: str
+    opened: Callable[[], dict[str, Backend]], epochs: Epochs, turns: list[Turn], last: str
 ) -> None:
-    source, sent = RowsSource(TOLD, polars_frame), [each for epoch in epochs for each in epoch]
+    source, sent = RowsSource(TOLD, polars_frame), [each for epoch, _ in epochs for each in epoch]
     for each in sent:
         source.give(each.rows(len(source.given)))
+    oracle = Oracle()
+    oracle.read(sent)
     pipeline = Pipeline("states", opened(), lambda each: Retraction(CHOSEN, each.engine, each.queries), source)
     for turn in turns:
         pipeline.take(turn)
@@ -157,4 +159,4 @@ def test_counts_of_two_engines(
         reader = pipeline.runner(engine)
         snapshot = reader.ledger.snapshot()
         rows = reader.service.view("totals", ReadAt(snapshot)).collect(backend="polars").rows()
-        assert (Counter(dict(rows)), reader.service.repeats(snapshot)) == count(sent)
+        assert (Counter(dict(rows)), reader.service.repeats(snapshot)) == oracle.answers

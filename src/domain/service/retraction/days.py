@@ -13,7 +13,8 @@ from ...ports import FrameOrder
 from ...source.dead_letter import or_else
 from ...table.change import POSITION
 from ...table.row_kind import DELETE, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
-from .repeats import REPEAT, Jump, Repeats
+from .jumps import Jump
+from .repeats import REPEAT, Repeats
 from .settings import RetractionSettings
 
 CHANGED_AT = "_changed_at"

@@ -7,7 +7,6 @@ tables, because `POSITION` is the position of a row in its batch.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -20,13 +19,14 @@ from ...epoch.batch import ERROR, ORIGIN, Batch
 from ...epoch.watermark import format_second
 from ...errors import BadInput
 from ...ledger.ledger import Snapshot
-from ...ports import FrameOrder
+from ...ports import FrameEngine
 from ...source.changelog.log_columns import COMMITTED, IN_LOG, LOG
 from ...source.changelog.maxwell import LAST_ROW
 from ...table.change import POSITION
 from ...table.collect import collect_small
 from ...table.row_kind import ROW_KIND, removes
 from ...table.schema import INTEGERS
+from .jumps import NEW_LOG, Jump, leave_out_earlier_logs, note_beginnings
 from .settings import LAST_FILES, REPEAT_WINDOW, RetractionSettings
 from .tables import COMMIT_TIME, PARTITION, PLACE, REPEATS, RetractionTables
 
@@ -44,41 +44,7 @@ _ZEROS = "0" * _DIGITS
 _KAFKA = r"/\d+@\d+$"
 _LOG_FILE = r"\.\d+$"
 _NEVER = -(2**62)
-_NEW_LOG = r" #\d+$"
 _NAMES = dict(zip(IN_LOG, ("file", "position", "row"), strict=True))
-
-
-@frozen
-class Jump:
-    """A row whose place goes back further than a repeat may.
-
-    Args:
-        partition: the log as stored: the partition of the Kafka topic, if any, and the name of the log.
-        position: the position of the row in its batch.
-        origin: the origin of the row.
-        place: the numbers of the row's place.
-        committed: its commit time in milliseconds since 1970; None if unknown.
-        seen: the latest commit time before it, in milliseconds since 1970; None if unknown.
-        last_file: the number of the latest log file before it; None if places have no file.
-    """
-
-    partition: str
-    position: int
-    origin: str
-    place: tuple[int, ...]
-    committed: int | None
-    seen: int | None
-    last_file: int | None
-
-    @property
-    def later(self) -> bool:
-        """Whether it was committed after everything that was read before. Then it cannot be a repeat."""
-        return self.committed is not None and self.seen is not None and self.committed > self.seen
-
-    @property
-    def base(self) -> str:
-        """The name of the log without the number that a jump adds, as stored."""
-        return re.sub(_NEW_LOG, "", self.partition)
 
 
 @frozen(eq=False)
@@ -87,7 +53,7 @@ class Repeats:
 
     settings: RetractionSettings
     tables: RetractionTables
-    engine: FrameOrder
+    engine: FrameEngine
 
     def add_numbers(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add a column for each place column: a whole number as it is, of a text the number at its end, as text."""
@@ -124,15 +90,15 @@ class Repeats:
 
         Args:
             numbered: rows of the batch, after `add_numbers`.
-            batch: the batch. In a replay of dead letters, which has no order, only a row with the same place as an
-                earlier row is a repeat.
+            batch: the batch. In a replay of dead letters, which has no order, only a row with the same place and commit
+                time as an earlier row is a repeat.
             snapshot: the latest publication.
             jumps: the rows at which a new log begins.
         """
         rows = self._start_new_logs(self._add_places(numbered), jumps)
         position, has_place = nw.col(POSITION), ~nw.col(PARTITION).is_null()
         if batch.replay:
-            first = position.min().over(PARTITION, *self._order)
+            first = position.min().over(PARTITION, *self._order, *([COMMITTED] if self.settings.tells_log else []))
             return rows.with_columns((has_place & (position > first)).alias(REPEAT))
         rows = self.engine.behind(rows, self._order, within=PARTITION, order_by=POSITION, into=_BEHIND)
         stored = list(map(_stored, self._order))
@@ -200,15 +166,20 @@ class Repeats:
             nw.when(whole).then(both).otherwise(place).alias(PLACE)
         )
 
+    def summarize_replay(self, marked: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the same as `summarize_logs`, but places only of rows that are surely from the current logs."""
+        old = nw.col(REPEAT)  # is only counted
+        current = leave_out_earlier_logs(marked.filter(~old), self._committed, self._read_places(snapshot))
+        return self.summarize_logs(nw.concat([current, marked.filter(old)]))
+
     def summarize_logs(self, marked: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Return a row per log: its highest place, its latest commit time (both without repeats), and its repeats."""
         placed, is_new = marked.filter(~nw.col(PARTITION).is_null()), ~nw.col(REPEAT)
         highest = self.engine.highest(placed.filter(is_new), PARTITION, self._order)
-        committed = nw.col(COMMITTED) if self.settings.tells_log else _unknown()
         columns = self.tables.places.schema.names
         rows = placed.with_columns(
             nw.lit(None).cast(nw.String).alias(PLACE),
-            nw.when(is_new).then(committed).alias(COMMIT_TIME),
+            nw.when(is_new).then(self._committed).alias(COMMIT_TIME),
             nw.col(REPEAT).cast(nw.Int64).alias(REPEATS),
         )
         places = highest.with_columns(
@@ -216,10 +187,14 @@ class Repeats:
         )
         return _merge_logs(nw.concat([rows.select(*columns), places.select(*columns)]))
 
+    @property
+    def _committed(self) -> nw.Expr:
+        return nw.col(COMMITTED) if self.settings.tells_log else _unknown()
+
     def restart_logs(self, marked: nw.LazyFrame[Any], jumps: Sequence[Jump], snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Return a row for every log, stored ones included; see `summarize_logs`.
 
-        For a log with jumps, only the number of repeats from before its last jump is kept.
+        For a log with jumps, only the number of repeats from before its last jump is kept; see also `note_beginnings`.
         """
         last = {jump.base: f"{jump.base} #{number}" for number, jump in enumerate(jumps, 1)}
         left = {*last, *(f"{jump.base} #{number}" for number, jump in enumerate(jumps, 1))} - set(last.values())
@@ -227,7 +202,9 @@ class Repeats:
         columns = self.tables.places.schema.names
         logs = nw.concat([self._read_places(snapshot).select(*columns), self.summarize_logs(marked).select(*columns)])
         logs = logs.with_columns(nw.when(is_current).then(nw.col(name)).alias(name) for name in (PLACE, COMMIT_TIME))
-        return _merge_logs(logs.with_columns(nw.col(PARTITION).str.replace_all(_NEW_LOG, "")))
+        logs = logs.with_columns(nw.col(PARTITION).str.replace_all(NEW_LOG, ""))
+        beginnings = self.engine.frame(note_beginnings(jumps), self.tables.places.schema)
+        return _merge_logs(nw.concat([logs, beginnings.select(*columns)]))
 
     def count(self, snapshot: Snapshot) -> int:
         """The number of repeats that have been skipped in all epochs."""

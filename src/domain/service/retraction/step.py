@@ -26,7 +26,8 @@ from ..memo import Memo
 from ..segments import SEGMENT, Segments
 from .daily_sums import DailySums, Update, merge_changes
 from .days import assign_day, deduplicate
-from .repeats import REPEAT, Jump, Repeats
+from .jumps import Jump
+from .repeats import REPEAT, Repeats
 from .settings import STOP, RetractionSettings
 from .tables import CUT, NAME, PARTITION, TIMES, VALUE, RetractionTables
 
@@ -81,7 +82,11 @@ class RetractionStep:
         if jumps:
             changes[self.tables.places.name] = Change(overwrite=self.repeats.restart_logs(checked, jumps, snapshot))
         elif self.settings.place_columns and (profile.days or profile.repeats):
-            changes[self.tables.places.name] = Change(merge=self.repeats.summarize_logs(checked))
+            changes[self.tables.places.name] = Change(
+                merge=self.repeats.summarize_replay(checked, snapshot)
+                if batch.replay
+                else self.repeats.summarize_logs(checked)
+            )
         changes |= self._change_sums(good, profile, snapshot)
         counts = (profile.rows, profile.dead_letters, profile.newest)
         return Step(changes, *counts, repeats=profile.repeats, warnings=tuple(self._warnings(profile, jumps)))

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from headwater.app.run.options import RunOptions
+from headwater.app.run.replay import replay
 from headwater.app.run.runner import Runner
 from headwater.domain.service.base import ReadAt, Step
 from headwater.domain.service.retraction import Measure, Retraction, RetractionSettings
@@ -82,6 +83,11 @@ class Shop:
         """Read rows as one epoch."""
         self.source.give(rows)
         self.runner().run(until_idle=True)
+
+    def replay(self, **mended: Any) -> None:
+        """Give all rows these values, and read the dead letters again."""
+        self.source.given = [{**row, **mended} for row in self.source.given]
+        replay(self.runner())
 
     def roll(self, day: int) -> Step:
         """Cut the past at a day of March 2024."""
