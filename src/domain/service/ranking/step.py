@@ -79,6 +79,11 @@ class RankingStep:
         """The columns that identify a cell."""
         return self.tables.cells.key
 
+    @property
+    def _anywhere(self) -> bool:
+        """Whether the earlier row of an id is looked up in all cells."""
+        return self.settings.repeats == "anywhere"
+
     def prepare(self, batch: Batch) -> Batch:
         """See `Service.prepare`."""
         return evolve(batch, prepared=self._prepare(batch))
@@ -102,7 +107,7 @@ class RankingStep:
         if profile.dead_letters:
             changes[self.tables.dead_letters.name] = Change(append=dead_letter.extract(ready.checked, batch))
         if profile.segments:
-            earlier = self._read_earlier(_good(ready.checked), ready.latest, profile, snapshot)
+            earlier = self._read_earlier(ready, batch, snapshot)
             changes |= self._apply(ready, earlier, snapshot)
         return Step(changes, profile.rows, profile.dead_letters, profile.newest)
 
@@ -113,7 +118,7 @@ class RankingStep:
             reason = dead_letter.or_else(reason, nw.col(name).is_null(), f"id column {name} is null")
         for name in self.settings.group:
             is_null = nw.col(name).is_null()
-            if self.settings.repeats == "anywhere":  # the group of a delete is taken from the stored row
+            if self._anywhere:  # the group of a delete is taken from the stored row
                 is_null = is_null & ~removes(nw.col(ROW_KIND))
             reason = dead_letter.or_else(reason, is_null, f"group column {name} is null")
         if self.settings.schema[self.settings.order_by].name in {"float", "double"}:
@@ -146,16 +151,20 @@ class RankingStep:
             newest=newest_of(times),
         )
 
-    def _read_earlier(
-        self, good: nw.LazyFrame[Any], latest: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot
-    ) -> nw.LazyFrame[Any]:
+    def _read_earlier(self, ready: _Prepared, batch: Batch, snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Return the ids of the batch that may already be in the table, with their cells."""
-        if self.settings.repeats == "anywhere":
-            ids = Matching(latest.select(*self.settings.id), within=profile.ids)
-            earlier = snapshot.read(self.tables.ranked.name, ids)
-        else:
-            earlier = good.filter(removes(nw.col(ROW_KIND)))
-        return earlier.select(*self.settings.id, *(name for name in self.cell if name not in self.settings.id))
+        columns = (*self.settings.id, *(name for name in self.cell if name not in self.settings.id))
+        if self._anywhere:
+            return self._look_up(ready.latest, ready.profile, snapshot).select(*columns)
+        removed = _good(ready.checked).filter(removes(nw.col(ROW_KIND))).select(*columns)
+        if not batch.replay:
+            return removed
+        # Its id may have come to another cell since the dead letter was read.
+        return nw.concat([removed, self._look_up(ready.ranked, ready.profile, snapshot).select(*columns)])
+
+    def _look_up(self, rows: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Return the stored rows that have the ids of these."""
+        return snapshot.read(self.tables.ranked.name, Matching(rows.select(*self.settings.id), within=profile.ids))
 
     def _apply(self, ready: _Prepared, earlier: nw.LazyFrame[Any], snapshot: Snapshot) -> dict[str, Change]:
         cells = self.engine.persist(self._look_up_cells(ready, snapshot))
@@ -173,7 +182,7 @@ class RankingStep:
         rows, undisturbed = self.engine.persist(self._place(ready.ranked, marked)), nw.col(_DISTURBED).is_null()
         appended = self._append(rows.filter(undisturbed), marked.filter(undisturbed))
         stored = snapshot.read(self.tables.ranked.name, Matching(disturbed, within={SEGMENT: _within(segments)}))
-        replaces = self.settings.repeats != "anywhere" or any(line[_IS_KNOWN] for line in lines)
+        replaces = not self._anywhere or any(line[_IS_KNOWN] for line in lines)
         ids = ready.latest.select(*self.settings.id) if replaces else None
         return self._rerank(appended, disturbed, stored, rows.filter(~undisturbed), ids)
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from headwater.app.run.replay import replay
 from headwater.app.run.runner import Runner
 from headwater.domain.errors import ConfigError
 from headwater.domain.service.base import ReadAt
@@ -87,3 +88,15 @@ def test_numbers_rank_by_segments_of_their_own_unit_and_odd_ones_are_set_aside()
     assert {row[1]: row[-1] for row in answers(runner, "ranks")} == {1: 1, 0: 2, 3: 2, 2: 3, 6: 4}
     letters = runner.ledger.snapshot().read("p.dead_letters").collect(backend="polars")
     assert letters["reason"].to_list() == ["order column score is not a finite number"] * 2
+
+
+def test_a_dead_letter_whose_id_has_moved_since_is_one_row_after_its_replay() -> None:
+    """Although `same-segment` looks for no row without its old image."""
+    first = {"team": 1, "id": 7, "day": date(2024, 3, 1)}
+    moved = [{**first, "_row_kind": "-U"}, {**first, "day": date(2024, 5, 1), "_row_kind": "+U"}]
+    runner = ran(settings(repeats="same-segment"), [{**first, "team": None}, *moved])
+    assert isinstance(runner.source, RowsSource)
+    runner.source.given = [first]
+    assert replay(runner).rows == 1
+    assert [(row[1], row[2]) for row in answers(runner, "ranks")] == [(7, date(2024, 3, 1))]
+    assert runner.ledger.snapshot().read("p.cells").collect(backend="polars")["_count"].to_list() == [1]
