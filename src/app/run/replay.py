@@ -55,7 +55,7 @@ def replay(runner: Runner) -> ReplayResult:
         found = work.count(runner.ledger.snapshot())
     if not found.read:
         return found
-    step = runner.amend(REPLAY, work.step)
+    step = runner.amend(REPLAY, work.step, found.read)
     used, left = step.rows - step.dead_letters, step.dead_letters + found.unreadable
     return ReplayResult(found.read, used, left, found.unreadable)
 

@@ -28,7 +28,7 @@ from .loading import check_loaded
 from .losses import Loss, Losses
 from .materialized import materialized_tables
 from .options import RunOptions
-from .report import REPLAY, EpochReport, EpochWatch, Phases, Warnings, unwatched
+from .report import EpochReport, EpochWatch, Phases, Warnings, unwatched
 from .rounds import run_all
 from .sink_publisher import SinkPublisher
 from .turn import Turn
@@ -290,12 +290,13 @@ class Runner:
         """The upkeep of the pipeline's tables."""
         return Upkeep(self.ledger, self.keeper, self.options.retention)
 
-    def amend(self, task: str, work: Callable[[Epoch, Snapshot], Step]) -> Step:
+    def amend(self, task: str, work: Callable[[Epoch, Snapshot], Step], read_again: int = 0) -> Step:
         """Change the tables in a separate epoch that reads nothing of the source.
 
         Args:
             task: a name for the work; stored in its commits.
             work: returns the changes of the tables, given the newest publication.
+            read_again: the number of dead letters that this reads again; those that fail again are in the step.
 
         Raises:
             ConfigError: nothing is published yet.
@@ -309,8 +310,8 @@ class Runner:
             phase.epoch = epoch.number
             with phase("step"):
                 step = work(epoch, self.ledger.snapshot())
-            removed = step.dead_letters - step.rows if task == REPLAY else 0
-            written = commit_step(self, step, phase, latest.tally and latest.tally.plus(0, removed))
+            tally = latest.tally and latest.tally.plus(0, step.dead_letters - read_again)
+            written = commit_step(self, step, phase, tally)
             counts = (step.rows, step.dead_letters, written)
             phase.report = EpochReport(epoch, *counts, self.ledger.watermark, "", phase.seconds, task, step.repeats)
         self._warnings.log(self.pipeline, step.warnings)

@@ -14,6 +14,7 @@ from headwater.adapters.records.dead_letters import COLUMNS, JsonDeadLetters
 from headwater.app.config import load
 from headwater.app.run.replay import replay
 from headwater.app.run.runner import Runner
+from headwater.domain.epoch.epoch import Tally
 from headwater.domain.errors import BadInput, ConfigError, NotSupported, SourceChanged, StoreUnavailable
 from headwater.domain.service.ranking import Ranking, RankingSettings
 from headwater.domain.source import dead_letter
@@ -240,6 +241,18 @@ class TestFormats:
             assert [each["row_kind"] for each in letters] == ["-U", "+U"]
             done, letters, _ = records.replay(MAXWELL)
             assert (done.read, done.left, [each["epoch"] for each in letters]) == (2, 2, [number] * 2)
+
+    def test_the_tally_counts_a_letter_once_whatever_rows_it_brings(self, records: Records) -> None:
+        data = {"project": 1, "contract": 7, "signed": "2024-03-01 09:00:00"}
+        message = {"type": "update", "table": "t", "data": data, "old": {"project": 2}}
+        records.give("a.json", f"{json.dumps(message)}\n[7]\n".encode())
+        assert len(records.run(f'{MAXWELL}tables = ["d.t"]\n')) == 2
+        headwater = records.deploy(MAXWELL)
+        done = headwater.replay("ranked")
+        (runner,) = headwater.start()
+        latest = runner.ledger.latest
+        assert latest
+        assert (done.read, done.rows, done.left, latest.tally) == (2, 2, 1, Tally(2, 1))
 
     def test_an_unknown_pipeline(self, records: Records) -> None:
         with pytest.raises(ConfigError, match="there is no pipeline 'rank'"):
