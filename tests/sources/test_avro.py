@@ -146,6 +146,23 @@ def test_each_message_is_read_with_the_schema_it_was_written_with(registry: Sche
     ]
 
 
+def test_numbers_that_json_lacks_are_texts_of_their_own(registry: SchemaRegistry) -> None:
+    numbers = [float("nan"), float("inf"), float("-inf"), 1.5]
+    item = record(("x", "double"), ("y", ["null", "int"]), name="Item")
+    registry.add(
+        1,
+        record(*((name, "double") for name in "abcd"), ("list", {"type": "array", "items": "double"}), ("item", item)),
+    )
+    values = {**dict(zip("abcd", numbers, strict=True)), "list": numbers, "item": {"x": numbers[0], "y": None}}
+    (text,) = decoded(
+        registry, spec("a string, b string, c string, d string, list string, item string"), registry.message(1, values)
+    )
+    assert [text[name] for name in "abcd"] == ["NaN", "Infinity", "-Infinity", "1.5"]
+    assert (text["list"], text["item"]) == ('["NaN","Infinity","-Infinity",1.5]', '{"x":"NaN","y":null}')
+    (inside,) = decoded(registry, spec("list array<string>"), registry.message(1, values))
+    assert inside["list"] == ["NaN", "Infinity", "-Infinity", "1.5"]
+
+
 def test_a_schema_may_refer_to_others(registry: SchemaRegistry) -> None:
     place = record(("city", "string"), name="Place")
     order = record(("id", "int"), ("place", "shop.Place"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
@@ -10,6 +9,7 @@ import narwhals as nw
 import polars as pl
 
 from ...domain.ports import FrameEngine, FrameFunctions
+from ...domain.source.conversion import show_value
 from ...domain.table.schema import DataType, Schema
 
 Cell: TypeAlias = "str | int | float | bool | list[Cell] | dict[str, Cell] | None"
@@ -91,19 +91,3 @@ _CONVERTED: dict[str, Callable[[pl.Expr], pl.Expr]] = {
 def _has_numbers(dtype: pl.DataType) -> bool:
     """Whether values of a type are, or may have inside, floating-point numbers."""
     return dtype.is_float() or dtype.is_nested()
-
-
-def show_value(value: Any) -> Any:
-    """The same value, in which `show_number` has replaced each floating-point number."""
-    if isinstance(value, float):
-        return show_number(value)
-    if isinstance(value, list):
-        return [show_value(each) for each in value]
-    return {name: show_value(each) for name, each in value.items()} if isinstance(value, dict) else value
-
-
-def show_number(value: float | None) -> float | str | None:
-    """The same number; NaN and infinities, which JSON lacks, become strings as Spark spells them."""
-    if value is None or math.isfinite(value):
-        return value
-    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"

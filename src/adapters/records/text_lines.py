@@ -10,7 +10,7 @@ from typing import Any
 
 import polars as pl
 
-from .json_rows import show_number, show_value
+from ...domain.source.conversion import show_number, show_value
 
 _ESCAPED = r'["\\\x00-\x1f]'
 """What JSON escapes in a string."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -41,6 +42,22 @@ def shown(value: object) -> str:
         return "null"
     text = str(value) if isinstance(value, bool | int | Decimal) else repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def show_value(value: Any) -> Any:
+    """The same value, in which `show_number` has replaced each floating-point number."""
+    if isinstance(value, float):
+        return show_number(value)
+    if isinstance(value, list):
+        return [show_value(each) for each in value]
+    return {name: show_value(each) for name, each in value.items()} if isinstance(value, dict) else value
+
+
+def show_number(value: float | None) -> float | str | None:
+    """The same number; NaN and infinities, which JSON lacks, become strings as Spark spells them."""
+    if value is None or math.isfinite(value):
+        return value
+    return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
 @frozen

@@ -18,7 +18,7 @@ from typing import Any
 from zoneinfo import ZoneInfo
 
 from ..table.schema import NESTED, Column, Schema
-from .conversion import Build, Choose, Convert, Refusal, Target, ToJson
+from .conversion import Build, Choose, Convert, Refusal, Target, ToJson, show_number, show_value
 from .nested_values import nested
 
 ONE_OBJECT = "write one whole object a line"
@@ -103,7 +103,16 @@ def _decimal(target: Target) -> Convert:
 
 def _string(target: Target) -> Convert:
     to_json = target.to_json
-    return lambda value: value if type(value) is str else to_json(value)
+
+    def convert(value: Any) -> str:
+        if type(value) is str:
+            return value
+        if type(value) is float and not isfinite(value):  # only messages with schemas have these
+            return str(show_number(value))
+        text = to_json(value)
+        return to_json(show_value(value)) if "null" in text else text  # it writes NaN as null, too
+
+    return convert
 
 
 def _boolean(target: Target) -> Convert:
