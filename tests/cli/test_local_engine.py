@@ -111,16 +111,14 @@ def test_what_is_refused(
     assert told in capsys.readouterr().err
 
 
-def test_spark_settings_that_would_do_nothing(
+def test_spark_settings_are_harmless_without_spark(
     config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """A variable may set the engine of a file that has settings for Spark."""
     choose(config, monkeypatch, "local")
     with config.open("a") as file:
         file.write('[backend.spark]\n"spark.driver.memory" = "2g"\n')
-    assert main(["check", str(config)]) == 2
-    error = capsys.readouterr().err
-    assert ": backend.spark" in error
-    assert "remove it, or set another engine" in error
+    assert main(["check", str(config)]) == 0, capsys.readouterr().err
 
 
 @pytest.mark.parametrize(

@@ -124,22 +124,21 @@ def test_expressions_are_equal_or_refused(spark: SparkSession, rows: list[Row], 
 
 _SMALL = st.none() | st.integers(0, 3)
 _NAMED = st.lists(st.tuples(st.sampled_from(["x", "y"]), _SMALL), max_size=4)
+_ALIKE = st.tuples(*[_SMALL] * 4, st.none() | st.fixed_dictionaries({"e": _SMALL}), _SMALL)
+_ROWS_OF = {
+    "o": st.lists(st.tuples(_SMALL, _SMALL, _SMALL), max_size=6),
+    "c": _NAMED,
+    "p": _NAMED,
+    "s": st.lists(_ALIKE, max_size=4),
+}
 
 
 @pytest.mark.delta
 @pytest.mark.slow
-@given(
-    orders=st.lists(st.tuples(_SMALL, _SMALL, _SMALL), max_size=6),
-    customers=_NAMED,
-    products=_NAMED,
-    shapes=st.sets(st.sampled_from(sorted(SHAPES)), min_size=6, max_size=6),
-)
+@given(rows=st.fixed_dictionaries(_ROWS_OF), shapes=st.sets(st.sampled_from(sorted(SHAPES)), min_size=6, max_size=6))
 @few
-def test_queries_are_equal_or_refused(
-    spark: SparkSession, orders: list[Row], customers: list[Row], products: list[Row], shapes: set[str]
-) -> None:
-    named = {"o": orders, "c": customers, "p": products}
-    tables = {name: ([(at, *row) for at, row in enumerate(rows)], TABLES[name]) for name, rows in named.items()}
+def test_queries_are_equal_or_refused(spark: SparkSession, rows: dict[str, list[Row]], shapes: set[str]) -> None:
+    tables = {name: ([(at, *row) for at, row in enumerate(each)], TABLES[name]) for name, each in rows.items()}
     for shape in sorted(shapes):
         found = local(SHAPES[shape].sql, tables)
         if found is None:

@@ -10,7 +10,7 @@ from uuid import uuid4
 import polars as pl
 import pytest
 from attrs import define, field, frozen
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from headwater.adapters.memory.queries import DuckQueries
@@ -119,6 +119,7 @@ _ROW = {
     "o": st.tuples(_SMALL, _SMALL, _SMALL),
     "c": st.tuples(st.sampled_from(["x", "y"]), _SMALL),
     "p": st.tuples(st.sampled_from(["x", "y"]), _SMALL),
+    "s": st.tuples(*[_SMALL] * 4, st.none() | st.fixed_dictionaries({"e": _SMALL}), _SMALL),
 }
 _EDIT = st.sampled_from(sorted(TABLES)).flatmap(
     lambda name: st.tuples(st.just(name), st.integers(0, 5 if name == "o" else 3), st.none() | _ROW[name])
@@ -148,7 +149,12 @@ def replayed(held: list[tuple[Any, ...]], net: pl.DataFrame) -> list[tuple[Any, 
     return sorted(held, key=repr)
 
 
+_MATCHED = [("o", 1, (1, 2, 3)), ("s", 1, (1, 2, 3, 3, {"e": 1}, 2)), ("c", 1, ("x", 1)), ("p", 1, ("x", 2))]
+"""Rows that match where a query compares several values."""
+
+
 @pytest.mark.parametrize("shape", SHAPES)
+@example(_MATCHED, [[(name, 2, row) for name, _, row in _MATCHED], [("s", 1, (3, 3, 1, 2, {"e": 1}, 1))]], None, None)
 @settings(max_examples=examples(12), suppress_health_check=list(HealthCheck), derandomize=True)
 @given(
     first=st.lists(_EDIT, max_size=12),

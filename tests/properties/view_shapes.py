@@ -10,8 +10,9 @@ TABLES = {
     "o": Schema.parse("id bigint, c bigint, p bigint, n bigint"),
     "c": Schema.parse("id bigint, name string, r bigint"),
     "p": Schema.parse("id bigint, name string, price bigint"),
+    "s": Schema.parse("id bigint, a bigint, b__c bigint, a__b bigint, c bigint, d struct<e:bigint>, d_e bigint"),
 }
-"""Orders of customers and products; the key of each is `id`."""
+"""Orders of customers and products, and rows with names that are alike; the key of each is `id`."""
 
 
 @frozen
@@ -148,5 +149,23 @@ SHAPES = {
     ),
     "two_part_key": Shape(
         "SELECT o.c, o.p, sum(o.n * p.price) AS n FROM o JOIN p ON p.id = o.p GROUP BY o.c, o.p", ("c", "p")
+    ),
+    "field_and_column": Shape(
+        "SELECT s.id, count(o.id) AS n FROM s LEFT JOIN o ON s.d.e = o.c AND s.d_e = o.p GROUP BY s.id", ("id",)
+    ),
+    "indexes_with_like_names": Shape(
+        "SELECT o.id, sum(s.d_e) AS n, max(t.d_e) AS m FROM o LEFT JOIN s ON s.a = o.c AND s.b__c = o.p"
+        " LEFT JOIN s t ON t.a__b = o.c AND t.c = o.p GROUP BY o.id",
+        ("id",),
+    ),
+    "texts_that_differ_in_signs": Shape(
+        "SELECT c.id, count(p.id) AS n FROM c JOIN p ON concat(c.name, '.') = concat(p.name, '.')"
+        " AND concat(c.name, '_') = concat(p.name, '_') GROUP BY c.id",
+        ("id",),
+    ),
+    "texts_that_differ_in_case": Shape(
+        "SELECT c.id, count(p.id) AS n FROM c JOIN p ON concat(c.name, 'A') = concat(p.name, 'A')"
+        " AND concat(c.name, 'a') = concat(p.name, 'a') GROUP BY c.id",
+        ("id",),
     ),
 }

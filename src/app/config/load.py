@@ -210,11 +210,6 @@ class _Loader:
             raise self.document.error((*path, "expire_every"), f"needs a retention: add {_SOME_RETENTION}")
         self.document.build((*path, "spark"), lambda: check_settings(settings.spark))
         backend = self.document.build((*path, "engine"), lambda: chosen_backend(settings))
-        if settings.engine == "local" and settings.spark and not backend.spark_settings():
-            raise self.document.error(
-                (*path, "spark"),
-                'does nothing with engine = "local", which starts no Spark: remove it, or set another engine',
-            )
         if settings.local_mb is not None and not backend.engines:
             raise self.document.error((*path, "local_mb"), 'does nothing without engine = "auto": remove it')
         if not backend.needs_path:

@@ -76,7 +76,7 @@ class ViewInputs(Source):
     def readable(self, offsets: OffsetRange) -> bool:
         self._pipelines.refresh()
         plan = ViewPlan.of(offsets.until)
-        if plan.settings != self.settings.fingerprint:
+        if plan.settings != self._fingerprint:
             return False
         try:
             self._lease(plan)
@@ -179,7 +179,7 @@ class ViewInputs(Source):
         """The plan that reads these publications of the inputs."""
         epochs = {name: each.epoch.number for name, each in read.items()}
         published = {name: each.published_at.isoformat() for name, each in read.items()}
-        return ViewPlan(epochs, as_of, watermark, self.settings.fingerprint, published)
+        return ViewPlan(epochs, as_of, watermark, self._fingerprint, published)
 
     def _shared_moment(self, limit: datetime) -> datetime | Blocker:
         """The newest moment up to a limit at which all materialized views among the inputs have a publication."""
@@ -234,6 +234,11 @@ class ViewInputs(Source):
 
     # ---- what is read ----------------------------------------------------------------------------------------------
 
+    @property
+    def _fingerprint(self) -> str:
+        """The view's own fingerprint; see `MaterializedView`."""
+        return self.runner(self.settings.pipeline).service.fingerprint
+
     def _service(self, name: str) -> Service:
         return self.runner(self.settings.inputs[name].pipeline).service
 
@@ -258,7 +263,7 @@ class ViewInputs(Source):
         if after is None:
             return {}
         plan = ViewPlan.of(after)
-        if plan.settings != self.settings.fingerprint:
+        if plan.settings != self._fingerprint:
             return {}
         try:
             self._lease(plan)
@@ -286,7 +291,7 @@ class ViewInputs(Source):
 
     def _keep(self, last: ViewPlan | None, now: datetime) -> None:
         """Renew the leases on what the last epoch read, and release all others."""
-        last = last if last and last.settings == self.settings.fingerprint else None
+        last = last if last and last.settings == self._fingerprint else None
         wanted = {(self.settings.inputs[name].pipeline, at) for name, at in last.inputs.items()} if last else set()
         old = {
             place: pin

@@ -18,6 +18,8 @@ from .settings import BulkMergeSettings
 from .tables import READ, BulkMergeTables
 from .undo_log import UndoLog
 
+_SEARCH_TS_REMEDY = "; or, if it was read later, set `search_ts` in `bulk` to the time of the read"
+
 
 @frozen(eq=False)
 class LateChunks:
@@ -79,9 +81,11 @@ class LateChunks:
         """
         for chunk in chunks:
             if chunk.search_ts is None or chunk.search_ts - self.settings.delay < deletes_from:
-                written = "without a search_ts" if chunk.search_ts is None else f"of {chunk.search_ts.isoformat()}"
+                written, remedy = "without a search_ts", _SEARCH_TS_REMEDY
+                if chunk.search_ts is not None:
+                    written, remedy = f"of {chunk.search_ts.isoformat()}", ""
                 raise BadInput(
                     f"chunk {chunk.number} ({written}) came after the load was done. It may have rows that were deleted"
                     f" since it was written: only deletes after {deletes_from.isoformat()} are known. Remove its file,"
-                    " and send its rows as changes; or load the whole table with another pipeline name"
+                    f" and send its rows as changes; or load the whole table with another pipeline name{remedy}"
                 )

@@ -23,6 +23,7 @@ from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
 from ..input import ViewOf
 from .derivation import SourceExpr
+from .names import had_shared_names
 from .plan import ViewPlan
 from .routes import Route, Routes, routes
 from .settings import ALIGN, ALL, Shapes, ViewSettings, check_query
@@ -63,7 +64,9 @@ class MaterializedView(Service):
             raise ConfigError(f"key: the query has no column {missing[0]!r}; it has: {', '.join(schema.names)}")
         self.routes = routes(settings, shapes)
         self.view_tables = ViewTables.of(settings, shapes, self.routes)
-        self.fingerprint = settings.fingerprint
+        indexed = [(each.input, each.exprs) for each in self.view_tables.indexes.values()]
+        # Rows that may be wrong are computed again.
+        self.fingerprint = settings.fingerprint + ("-renamed" if had_shared_names(self.routes, indexed) else "")
         self.tables = self.view_tables.in_order
         rows = ViewSpec(ROWS, schema, settings.key, settings.key, "the query's rows, one per key")
         about = "how much each epoch recomputed, and the event time it shows"

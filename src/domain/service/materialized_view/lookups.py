@@ -14,6 +14,7 @@ from ...ports import FrameCache, QueryEngine
 from ...table.change import Change, Matching
 from ...table.row_kind import ROW_KIND, removes
 from .derivation import SourceExpr
+from .names import name_of
 from .routes import Route
 from .tables import Index, ViewTables, by
 
@@ -150,11 +151,6 @@ class Lookups:
             .select(*index.table.schema.names, *more)
             .drop_nulls(subset=list(named))
         )
-
-
-def name_of(value: SourceExpr) -> str:
-    """The name of the column with a known value."""
-    return f"_{value.read}_{value.sql}".replace("`", "").replace(".", "_")
 
 
 def column_of(value: SourceExpr) -> nw.Expr:

@@ -19,7 +19,8 @@ from ...table.net_changes import net_changes, to_change
 from ...table.row_kind import ROW_KIND, removes
 from ...table.view_spec import ViewSpec
 from ..base import Step
-from .lookups import ExprEvaluator, Lookups, name_of
+from .lookups import ExprEvaluator, Lookups
+from .names import name_of
 from .plan import ViewPlan
 from .routes import ReadRoutes, Routes
 from .settings import ALL, ViewSettings

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 
 from attrs import frozen
@@ -10,6 +9,7 @@ from attrs import frozen
 from ...table.schema import Column, Schema
 from ...table.spec import TableSpec
 from .derivation import SourceExpr
+from .names import Identity, identify, index_names
 from .routes import Routes
 from .settings import Shapes, ViewSettings
 
@@ -66,13 +66,13 @@ class ViewTables:
 
     Args:
         rows: the view.
-        indexes: the indexes, by input and the SQL of the indexed expressions.
+        indexes: the indexes, by their identity.
         keys: the key of each input.
         recomputed: how much each epoch recomputed.
     """
 
     rows: TableSpec
-    indexes: Mapping[tuple[str, ...], Index]
+    indexes: Mapping[Identity, Index]
     keys: Mapping[str, tuple[str, ...]]
     recomputed: TableSpec
 
@@ -81,33 +81,22 @@ class ViewTables:
         """The tables for these settings. Lookups by expressions outside of the input's key get an index."""
         indexes = {}
         keys = {name: each.key for name, each in shapes.inputs.items()}
-        for name, exprs in routes.lookups:
-            if not any(expr.column in keys[name] for expr in exprs):
-                values = [Column(by(at), shapes.types(name, expr)) for at, expr in enumerate(exprs)]
-                columns = Schema((*values, *shapes.inputs[name].schema.select(keys[name]).columns))
-                table = TableSpec(f"{settings.pipeline}.{_index_name(name, exprs)}", columns, key=columns.names)
-                indexes[_identity(name, exprs)] = Index(name, exprs, table)
+        lookups = [each for each in routes.lookups if not any(expr.column in keys[each[0]] for expr in each[1])]
+        names = index_names(lookups)
+        for name, exprs in lookups:
+            values = [Column(by(at), shapes.types(name, expr)) for at, expr in enumerate(exprs)]
+            columns = Schema((*values, *shapes.inputs[name].schema.select(keys[name]).columns))
+            identity = identify((name, exprs))
+            table = TableSpec(f"{settings.pipeline}.{names[identity]}", columns, key=columns.names)
+            indexes[identity] = Index(name, exprs, table)
         rows = TableSpec(f"{settings.pipeline}.{ROWS}", shapes.schema, key=settings.key)
         return cls(rows, indexes, keys, TableSpec(f"{settings.pipeline}.{RECOMPUTED}", RECOMPUTED_COLUMNS))
 
     def index(self, name: str, exprs: Sequence[SourceExpr]) -> Index | None:
         """The index for lookups by these expressions; None if they are looked up by the input's key."""
-        return self.indexes.get(_identity(name, exprs))
+        return self.indexes.get(identify((name, tuple(exprs))))
 
     @property
     def in_order(self) -> tuple[TableSpec, ...]:
         """All tables in the order of their commits."""
         return (*(each.table for each in self.indexes.values()), self.rows, self.recomputed)
-
-
-def _identity(input_: str, exprs: Sequence[SourceExpr]) -> tuple[str, ...]:
-    """The identity of an index. Two reads of one input may share an index."""
-    return (input_, *(expr.sql for expr in exprs))
-
-
-def _index_name(input_: str, exprs: tuple[SourceExpr, ...]) -> str:
-    columns = [expr.column for expr in exprs]
-    plain = "__".join(name for name in columns if name)
-    if None in columns or not plain.isidentifier():
-        plain = hashlib.sha256(repr(_identity(input_, exprs)).encode()).hexdigest()[:8]
-    return f"{input_}_by_{plain}"

@@ -12,10 +12,11 @@ import pytest
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from headwater import Headwater
+    from headwater.domain.service.materialized_view import SourceExpr
 
 ORDERS = """
 [backend]
@@ -53,6 +54,35 @@ inputs = { o = "orders.rows", c = "customers.rows" }
 key = ["id"]
 sql = "SELECT o.id, c.name, o.pieces FROM o JOIN c ON c.id = o.customer"
 """
+ALIKE = """
+[backend]
+name = "memory"
+[sources.rows]
+kind = "files"
+path = "rows"
+schema = "id bigint, a bigint, b__c bigint, a__b bigint, c bigint, d struct<e:bigint>, d_e bigint"
+[pipelines.s]
+service = "wide_table"
+key = ["id"]
+[pipelines.s.topics.rows]
+source = "rows"
+columns = ["a", "b__c", "a__b", "c", "d", "d_e"]
+sequence = ["id"]
+
+[pipelines.values]
+service = "materialized_view"
+inputs = { s = "s.rows", p = "s.rows" }
+key = ["id"]
+sql = "SELECT s.id, count(p.id) AS n FROM s LEFT JOIN p ON s.d.e = p.a AND s.d_e = p.b__c GROUP BY s.id"
+[pipelines.indexes]
+service = "materialized_view"
+inputs = { s = "s.rows", p = "s.rows" }
+key = ["id"]
+sql = """
+ALIKE += (
+    '"SELECT p.id, sum(s.d_e) AS n, max(t.id) AS m FROM p LEFT JOIN s ON s.a = p.d.e AND s.b__c = p.d_e'
+    ' LEFT JOIN s t ON t.a__b = p.d.e AND t.c = p.d_e GROUP BY p.id"'
+)
 LARGE = "SELECT o.id, c.name FROM o LEFT JOIN c ON o.pieces >= c.low"
 
 
@@ -239,6 +269,64 @@ class TestLeases:
         assert self.recomputed(ran) == [(True, None), (True, None)]
         changes = ran.diff("lines", after=0).select("_row_kind", "id", "pieces").rows()
         assert sorted(changes) == [("+I", 20, 20), ("+I", 30, 30)]
+
+
+class TestSharedNames:
+    """Earlier versions gave one name to two values or two indexes, so that rows were wrong."""
+
+    def run(self, trial: Trial, *numbers: int) -> None:
+        for number in numbers:
+            row = {"id": number, "a": 1, "b__c": 2, "a__b": 3, "c": 3, "d": {"e": 1}, "d_e": 2}
+            trial.feed("rows", [json.dumps(row)])
+            trial.run()
+
+    def rows(self, trial: Trial) -> list[list[tuple[int | None, ...]]]:
+        return [sorted(trial.reader.view(f"{name}.rows").rows()) for name in ("values", "indexes")]
+
+    def right(self, count: int) -> list[list[tuple[int | None, ...]]]:
+        """What both views show of equal rows."""
+        ids = range(1, count + 1)
+        return [[(id_, count) for id_ in ids], [(id_, 2 * count, None) for id_ in ids]]
+
+    def test_values_and_indexes_with_names_that_are_alike_are_distinct(self, trial: Trial) -> None:
+        trial.deploy(ALIKE)
+        self.run(trial, 1, 2, 3)
+        assert self.rows(trial) == self.right(3)
+        assert [len(trial.publications(name)) for name in ("values", "indexes")] == [3, 3]
+
+    def test_rows_of_earlier_versions_become_right_by_the_next_run(
+        self, trial: Trial, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        trial.deploy(ALIKE)
+        with monkeypatch.context() as earlier:
+            for module in ("step", "lookups"):
+                earlier.setattr(f"{_VIEWS}.{module}.name_of", _former_name)
+            earlier.setattr(f"{_VIEWS}.tables.index_names", _former_index_names)
+            earlier.setattr(f"{_VIEWS}.had_shared_names", lambda *_: False)
+            self.run(trial, 1, 2)
+            found = self.rows(trial)
+            assert all(one != other for one, other in zip(found, self.right(2), strict=True))
+        trial.run()
+        assert self.rows(trial) == self.right(2)
+        self.run(trial, 3)
+        assert self.rows(trial) == self.right(3)
+        for name in ("values", "indexes"):
+            whole = trial.reader.view(f"{name}.recomputed").sort("epoch")["whole"].to_list()
+            assert whole == [True, False, True, False]
+
+
+_VIEWS = "headwater.domain.service.materialized_view"
+
+
+def _former_name(value: SourceExpr) -> str:
+    return f"_{value.read}_{value.sql}".replace("`", "").replace(".", "_")
+
+
+def _former_index_names(lookups: Iterable[tuple[str, Sequence[SourceExpr]]]) -> dict[tuple[str, ...], str]:
+    return {
+        (name, *(each.sql for each in exprs)): f"{name}_by_{'__'.join(str(each.column) for each in exprs)}"
+        for name, exprs in lookups
+    }
 
 
 class TestDeclaredChanges:

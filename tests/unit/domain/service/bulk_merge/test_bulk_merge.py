@@ -246,6 +246,18 @@ def test_a_chunk_after_the_load_must_be_younger_than_the_deletes_that_are_kept(p
         trial.run()
 
 
+def test_a_chunk_after_the_load_needs_a_time_of_its_read(positioned: Trial) -> None:
+    """The position alone does not tell whether the deletes since then are still known."""
+    trial = positioned
+    write(trial, (6, 10))
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json" }')
+    with pytest.raises(BadInput, match=r"\(without a search_ts\).+ Remove its file.+ set `search_ts` in `bulk`"):
+        trial.run()
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "read_at" }')
+    trial.run()
+    assert [row[0] for row in rows(trial)] == [1, 6, 9]
+
+
 def test_a_chunk_after_the_load_is_exact_from_the_newest_change_of_then(positioned: Trial) -> None:
     trial = positioned
     change(trial, "+U", 6, 20)
