@@ -82,6 +82,8 @@ class BulkMergeStep:
         changes, bulk = self.events.changes(batch), self.events.bulk(batch)
         # The bulk is not persisted: a chunk is large, and cheap to read twice.
         changes = None if changes is None else self.engine.persist(changes)
+        if changes is not None and batch.replay:
+            changes = self.engine.persist(self.transactions.check_replayed(changes, snapshot))
         complete = None if changes is None else self.transactions.filter_complete(changes, batch, snapshot)
         profile = self._profile(changes, bulk)
         before = self._check_late(profile.chunks, batch, snapshot)
