@@ -108,7 +108,8 @@ class TransactionFilter:
             return CompleteRows(rows.filter(valid), Change())
         if batch.replay:  # see `check_replayed`
             replayed = rows.filter(valid, ~is_mark()).with_columns(nw.col(COMMIT_TIME).alias(AT))
-            return CompleteRows(replayed, Change())
+            pending = self._pending(snapshot)
+            return CompleteRows(replayed, Change(), bool(pending.rows), pending.oldest)
         rows, repeats = self.applied.drop_repeats(rows, snapshot) if self.applied else (rows, 0)
         before = self._pending(snapshot).rows
         complete, waiting = self._split(rows, snapshot if before else None)

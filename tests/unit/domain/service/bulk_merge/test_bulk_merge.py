@@ -526,6 +526,17 @@ def test_letters_stay_while_an_earlier_transaction_of_their_key_waits(trial: Tri
     assert replay(trial, "debezium") == (2, 0)
 
 
+def test_the_watermark_stays_before_transactions_that_wait_while_letters_are_replayed(trial: Trial) -> None:
+    trial.set("pipelines.accounts.changelog", '"debezium"')
+    deploy_with_note(trial, "debezium", "int")
+    take(trial, debezium("a", 1, 1, 1, (None, 5)), ended("a", 2, 1))
+    take(trial, noted(debezium("c", 1, 3, 3, (None, 8))), ended("c", 1, 3))
+    assert replay(trial, "debezium") == (1, 0)
+    (status,) = trial.reader.status()
+    assert status.publication is not None
+    assert status.publication.watermark == at(1) - timedelta(microseconds=1)
+
+
 def test_events_of_applied_transactions_are_skipped(trial: Trial) -> None:
     trial.set("pipelines.accounts.changelog", '"debezium"')
     one, two, end = debezium("a", 1, 1, 1, (None, 5)), debezium("a", 2, 1, 2, (None, 7)), ended("a", 2, 1)
