@@ -24,6 +24,7 @@ from .events import Events
 from .late_chunks import LateChunks
 from .load_progress import BulkLoadProgress, Chunk, EpochInput, LoadState, Reach, highest_position
 from .merge import ImageMerger
+from .replay_order import ReplayOrder
 from .settings import BulkMergeSettings
 from .tables import HIGH, LOW, ROWS, BulkMergeTables
 from .undo_log import UndoLog
@@ -61,6 +62,7 @@ class BulkMergeStep:
         settings, tables: of the pipeline.
         events: reads its batches.
         transactions: holds rows back until their transactions are complete.
+        replay_order: finds out which replayed rows are older than others.
         progress: the progress of its load.
         late_chunks: refuses chunks that come too late.
         merger: merges the newest images.
@@ -72,6 +74,7 @@ class BulkMergeStep:
     tables: BulkMergeTables
     events: Events
     transactions: TransactionFilter
+    replay_order: ReplayOrder
     progress: BulkLoadProgress
     late_chunks: LateChunks
     merger: ImageMerger
@@ -84,6 +87,7 @@ class BulkMergeStep:
         changes = None if changes is None else self.engine.persist(changes)
         if changes is not None and batch.replay:
             changes = self.engine.persist(self.transactions.check_replayed(changes, snapshot))
+            changes = self.engine.persist(self.replay_order.place(changes, batch.epoch.number, snapshot))
         complete = None if changes is None else self.transactions.filter_complete(changes, batch, snapshot)
         profile = self._profile(changes, bulk)
         before = self._check_late(profile.chunks, batch, snapshot)
