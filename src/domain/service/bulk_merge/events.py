@@ -19,19 +19,13 @@ from ...table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEF
 from .settings import BulkMergeSettings
 from .tables import ADDS, DELETED, EPOCH, READ, BulkMergeTables, order_of
 
-BULK_EPOCH = -2
-"""The epoch number of bulk rows, which sort before all epochs. Earlier versions stored replayed dead letters as -1."""
+BULK_EPOCH, OLDER_EPOCH = -2, -3
+"""Epoch numbers of bulk rows and of replayed changes that are older than others; see `ReplayOrder`.
+
+Earlier versions stored replayed changes with the number -1.
+"""
 
 _KINDS = [INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE]
-
-
-def older_epoch(replay: int) -> int:
-    """The epoch number of replayed changes that are older than changes of their keys which were read before.
-
-    Args:
-        replay: the number of the replay's epoch.
-    """
-    return BULK_EPOCH - 1 - replay
 
 
 @frozen(eq=False)
@@ -101,7 +95,7 @@ class Events:
 
         Replayed changes that are older than others of their keys are left out.
         """
-        changes, order = with_natural(changes.filter(nw.col(EPOCH) > BULK_EPOCH), self.order_columns)
+        changes, order = with_natural(changes.filter(nw.col(EPOCH) != OLDER_EPOCH), self.order_columns)
         last = changes.unique(subset=list(self.settings.key), keep="last", order_by=order)
         deleted = ~nw.col(ADDS)
         return last.select(

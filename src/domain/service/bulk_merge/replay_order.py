@@ -15,7 +15,7 @@ from ...source.dead_letter import or_else
 from ...source.transactions import AT, COMMIT, COMMIT_TIME, TRANSACTION, is_mark
 from ...table.change import POSITION, Matching
 from .applied_transactions import AppliedTransactions
-from .events import older_epoch
+from .events import OLDER_EPOCH
 from .settings import BulkMergeSettings
 from .tables import EPOCH, BulkMergeTables
 from .undo_log import UndoLog
@@ -55,12 +55,11 @@ class ReplayOrder:
     applied: AppliedTransactions | None
     engine: FrameCache
 
-    def place(self, rows: nw.LazyFrame[Any], epoch: int, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        """Replayed rows. Those that are older than a change of their key have the `EPOCH` that `older_epoch` returns.
+    def place(self, rows: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Replayed rows. Those that are older than a change of their key have `OLDER_EPOCH` as `EPOCH`.
 
         Args:
             rows: as returned by `Events.changes`; persisted. They get a reason if their order is unknown.
-            epoch: the number of the replay's epoch.
             snapshot: the newest publication.
         """
         if self.settings.position:
@@ -81,7 +80,7 @@ class ReplayOrder:
         reason = or_else(reason, later & ~nw.col(_EXACT), _UNCOMMITTED)
         if not self.settings.has_before_images:
             reason = or_else(reason, later, _NO_IMAGE)
-        placed = nw.when(later).then(nw.lit(older_epoch(epoch))).otherwise(nw.col(EPOCH))
+        placed = nw.when(later).then(nw.lit(OLDER_EPOCH)).otherwise(nw.col(EPOCH))
         placed_rows = rows.with_columns(reason.alias(ERROR), placed.cast(nw.Int64).alias(EPOCH))
         return placed_rows.drop(_TIME, _EXACT, _LATER, _SAME)
 

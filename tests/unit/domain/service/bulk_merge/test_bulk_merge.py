@@ -433,6 +433,45 @@ def test_several_letters_of_a_key_take_effect_in_their_order(trial: Trial) -> No
     assert [rows(trial, as_of=at(second)) for second in (20, 30, 40)] == [[(1, "ann", 1)], [(1, "ann", 2)], []]
 
 
+def test_rows_as_of_a_time_have_replayed_changes_at_their_times(trial: Trial) -> None:
+    """Accounts 1 and 2 have changes before and after their letters. Account 3 came with its letter."""
+    trial.set("pipelines.accounts.changelog", '"debezium"')
+    trial.set("sources.debezium.transactions", '"none"')
+    trial.set("sources.debezium.metadata", '{ at = "commit_time" }')
+    trial.set("sources.debezium.event_time", '"at"')
+    columns = "id bigint, owner string, balance bigint, at timestamp, note"
+    trial.set("sources.debezium.schema", f'"{columns} int"')
+    changes = [
+        (10, 1, (None, 1)),
+        (10, 2, (None, 1)),
+        (20, 1, (1, 2)),
+        (30, 1, (2, 3)),
+        (30, 2, (1, None)),
+        (30, 3, (None, 5)),
+        (40, 1, (3, 4)),
+        (50, 2, (None, 6)),
+        (50, 3, (5, 7)),
+        (60, 1, (4, 5)),
+    ]
+    unusable = {(30, 1), (40, 1), (30, 2), (30, 3)}
+    lines = [debezium("", 1, second, key, balances) for second, key, balances in changes]
+    lines = [line.replace('"owner"', '"note": null, "owner"') for line in lines]
+    lines = [
+        line.replace('"note": null', '"note": "text"') if (second, key) in unusable else line
+        for (second, key, _), line in zip(changes, lines, strict=True)
+    ]
+    take(trial, *lines[:6])
+    take(trial, *lines[6:])
+    trial.set("sources.debezium.schema", f'"{columns} string"')
+    assert trial.open().replay("accounts").left == 0
+    for moment in range(5, 70, 5):
+        balances: dict[int, int | None] = {}
+        balances |= {key: after for second, key, (_, after) in changes if second <= moment}
+        expected = [(key, "ann", after) for key, after in sorted(balances.items()) if after is not None]
+        assert rows(trial, as_of=at(moment)) == expected, moment
+    assert rows(trial) == expected
+
+
 @pytest.mark.parametrize("kind", ["+I", "+U", "-D"])
 def test_a_letter_with_the_time_of_another_change_of_its_key_stays(trial: Trial, kind: str) -> None:
     feed(trial, ("+I", 1, "ann", 1, 20))
