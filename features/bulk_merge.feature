@@ -421,6 +421,25 @@ Feature: A table is loaded in bulk while its changes arrive
         | 2       | bob   | 20.00   |
         | 3       | cat   | 30.00   |
 
+    Scenario: A change that could not be used is placed by its time when it is read again
+      Given the setting sources.account_log.schema = "kind string, account bigint, owner string, balance decimal(18,2), at timestamp, note bigint"
+      When these lines arrive at account_log
+        """
+        {"kind": "+U", "account": 1, "owner": "ann", "balance": 11, "at": "2024-03-01T09:00:02Z", "note": "a text"}
+        {"kind": "+U", "account": 2, "owner": "bob", "balance": 21, "at": "2024-03-01T09:00:02Z", "note": "a text"}
+        {"kind": "+I", "account": 4, "owner": "dan", "balance": 40, "at": "2024-03-01T09:00:02Z", "note": "a text"}
+        {"kind": "-D", "account": 4, "owner": "dan", "balance": 40, "at": "2024-03-01T09:00:04Z"}
+        {"kind": "+U", "account": 2, "owner": "bea", "balance": 22, "at": "2024-03-01T09:00:06Z"}
+        """
+      And all pipelines run until idle
+      And the setting sources.account_log.schema = "kind string, account bigint, owner string, balance decimal(18,2), at timestamp, note string"
+      And the dead letters of accounts are read again
+      Then accounts.rows shows exactly
+        | account | owner | balance |
+        | 1       | ann   | 11.00   |
+        | 2       | bea   | 22.00   |
+        | 3       | cat   | 30.00   |
+
     Scenario: For a sink that identifies rows by their key, the load is shown immediately
       Given the setting pipelines.accounts.mode = "upsert"
       When these rows arrive at account_log

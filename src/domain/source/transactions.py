@@ -41,6 +41,9 @@ A mark is a row without an image: its ``_row_kind`` and its ``_error`` are both 
 AT = "_at"
 """timestamp (UTC): the time at which a row takes effect, that of its transaction's commit."""
 
+FOLLOWS = "_follows"
+"""boolean: whether a row follows one that waits; see `mark_followers`."""
+
 _LANE, _OPEN, _TOLD, _SEEN = "_lane", "_open", "_told", "_seen"
 _UNIT, _WAITING, _COUNT = "_unit", "_waiting", "_count"
 
@@ -77,9 +80,7 @@ def split_complete(
         unchanged, marks included.
     """
     counted = transactions == COUNTED
-    # A row without a transaction waits with the other rows of its record.
-    unit = nw.coalesce(nw.col(TRANSACTION), nw.col(ORIGIN)).alias(_UNIT)
-    rows = engine.persist((_drop_copies(rows, order) if counted else rows).with_columns(unit))
+    rows = engine.persist((_drop_copies(rows, order) if counted else rows).with_columns(_unit()))
     in_transactions = rows.filter(~nw.col(TRANSACTION).is_null())
     commits = in_transactions.group_by(TRANSACTION).agg(nw.col(COMMIT_TIME).max().alias(AT))
     incomplete = find_incomplete(in_transactions) if counted else _open_tails(in_transactions, order, lane)
@@ -92,6 +93,37 @@ def split_complete(
     moment = nw.coalesce(nw.col(AT), nw.col(COMMIT_TIME))
     complete = labelled.filter(~is_open & ~is_mark()).with_columns(moment.alias(AT)).drop(_OPEN)
     return complete, labelled.filter(is_open).drop(_OPEN, AT)
+
+
+def mark_followers(
+    rows: nw.LazyFrame[Any],
+    waiting: nw.LazyFrame[Any],
+    engine: FrameCache,
+    *,
+    order: Sequence[str],
+    key: Sequence[str],
+) -> nw.LazyFrame[Any]:
+    """Rows with `FOLLOWS`: whether they belong to a transaction that waits, or to one that has to wait for it.
+
+    Args:
+        rows: have `TRANSACTION_COLUMNS` and `BATCH_COLUMNS`; persisted.
+        waiting: the rows that wait, with the same columns.
+        engine: persists frames that are used several times.
+        order: columns that order the rows of a log; `waiting` comes first.
+        key: the columns that identify a row of the table.
+    """
+    names = (TRANSACTION, *key, *order, ORIGIN, ERROR, ROW_KIND)
+    both = nw.concat([each.select(*names) for each in (waiting, rows)])
+    both = engine.persist(both.with_columns(_unit()))
+    units = _with_followers(waiting.select(_unit()), both, engine, order, key)
+    states = units.with_columns(nw.lit(value=True).alias(FOLLOWS))
+    marked = rows.with_columns(_unit()).join(states, on=_UNIT, how="left").drop(_UNIT)
+    return marked.with_columns(nw.col(FOLLOWS).fill_null(value=False))
+
+
+def _unit() -> nw.Expr:
+    """What waits as a whole: a transaction or, for a row without one, the rows of its record."""
+    return nw.coalesce(nw.col(TRANSACTION), nw.col(ORIGIN)).alias(_UNIT)
 
 
 def _drop_copies(rows: nw.LazyFrame[Any], order: Sequence[str]) -> nw.LazyFrame[Any]:

@@ -32,6 +32,7 @@ from .events import Events
 from .late_chunks import LateChunks
 from .load_progress import BulkLoadProgress, within
 from .merge import ImageMerger
+from .replay_order import ReplayOrder
 from .settings import EXACT, HISTORY, MODES, BulkMergeSettings
 from .step import BulkMergeStep
 from .tables import SETTLED, BulkMergeTables
@@ -61,12 +62,13 @@ class BulkMerge(Service):
         self.views = view_specs(settings)
         applied = AppliedTransactions(tables, undo_log, engine) if undo_log and settings.counted else None
         transactions = TransactionFilter(settings, tables, applied, engine)
+        replay_order = ReplayOrder(settings, tables, undo_log, applied, engine)
         # Only a position can show that a late image is older.
         keeps_deleted = bool(settings.position)
         merger = ImageMerger(settings, tables, events, keeps_deleted, engine)
         late_chunks = LateChunks(settings, tables, undo_log)
         self._step = BulkMergeStep(
-            settings, tables, events, transactions, progress, late_chunks, merger, undo_log, engine
+            settings, tables, events, transactions, replay_order, progress, late_chunks, merger, undo_log, engine
         )
         self._views = BulkMergeViews(settings, tables, progress, undo_log, engine)
 

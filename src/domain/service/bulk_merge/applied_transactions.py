@@ -12,7 +12,7 @@ from ...epoch.watermark import instant
 from ...ledger.ledger import Snapshot
 from ...ports import FrameCache
 from ...source.transactions import AT, COMMIT_TIME, TRANSACTION, is_mark
-from ...table.change import Change, Matching
+from ...table.change import POSITION, Change, Matching
 from ...table.collect import collect_small
 from .tables import BulkMergeTables
 from .undo_log import UndoLog
@@ -61,6 +61,19 @@ class AppliedTransactions:
         if not line[_ROWS]:
             return rows, 0
         return self.engine.persist(marked.filter(is_new).drop(_APPLIED_AT)), line[_ROWS] - line[_MARKS]
+
+    def find_commits(self, rows: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """The commit times (`AT`) of the rows whose transactions were applied, each with the row's `POSITION`.
+
+        Args:
+            rows: the changelog's rows, as returned by `Events.changes`; persisted.
+            snapshot: the newest publication.
+        """
+        named = rows.filter(~nw.col(TRANSACTION).is_null()).select(POSITION, TRANSACTION, COMMIT_TIME)
+        known = snapshot.read(self.tables.applied.name, Matching(named.select(TRANSACTION).unique()))
+        # After a reset of the log, a name may return with a later time.
+        both = named.join(known.select(TRANSACTION, AT), on=TRANSACTION, how="inner")
+        return both.filter(nw.col(AT) >= nw.col(COMMIT_TIME)).group_by(POSITION).agg(nw.col(AT).min())
 
     def change(self, applied: nw.LazyFrame[Any] | None, watermark: datetime | None, snapshot: Snapshot) -> Change:
         """The change of the table: new names are added, and names that expire are removed.

@@ -12,7 +12,17 @@ from ...epoch.batch import ERROR, Batch, lane
 from ...epoch.watermark import format_time, instant
 from ...ledger.ledger import Snapshot
 from ...ports import FrameCache, Version
-from ...source.transactions import AT, COMMIT_TIME, TRANSACTION, find_incomplete, is_mark, split_complete
+from ...source.dead_letter import or_else
+from ...source.transactions import (
+    AT,
+    COMMIT_TIME,
+    FOLLOWS,
+    TRANSACTION,
+    find_incomplete,
+    is_mark,
+    mark_followers,
+    split_complete,
+)
 from ...table.change import POSITION, Change
 from ...table.collect import collect_small
 from ..memo import Memo
@@ -23,6 +33,7 @@ from .tables import EPOCH, BulkMergeTables
 _ROWS, _OLDEST = "_rows", "_oldest"
 _LONG = timedelta(hours=1)
 """How far behind the newest change a transaction may wait before a warning says so; partitions may differ by less."""
+_WAITS = "its transaction, or an earlier one with its key, still waits for other rows: replay it after these have come"
 
 
 @frozen(eq=False)
@@ -70,6 +81,20 @@ class TransactionFilter:
     engine: FrameCache
     _known: Memo[Version, _Pending] = field(init=False, factory=Memo)
 
+    def check_replayed(self, rows: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """Replayed rows; those of waiting transactions, and those that have to wait for these, get a reason.
+
+        Args:
+            rows: the changelog's rows, as returned by `Events.changes`; persisted.
+            snapshot: the newest publication.
+        """
+        if not self.settings.transactional or not self._pending(snapshot).rows:
+            return rows
+        waiting = snapshot.read(self.tables.pending.name)
+        key = self.settings.key
+        marked = mark_followers(rows, waiting, self.engine, order=[EPOCH, POSITION], key=key)
+        return marked.with_columns(or_else(nw.col(ERROR), nw.col(FOLLOWS), _WAITS).alias(ERROR)).drop(FOLLOWS)
+
     def filter_complete(self, rows: nw.LazyFrame[Any], batch: Batch, snapshot: Snapshot) -> CompleteRows:
         """The rows of complete transactions, from this batch and from earlier ones.
 
@@ -81,9 +106,10 @@ class TransactionFilter:
         valid = nw.col(ERROR).is_null()
         if not self.settings.transactional:
             return CompleteRows(rows.filter(valid), Change())
-        if batch.replay:  # their transactions were complete long ago
+        if batch.replay:  # see `check_replayed`
             replayed = rows.filter(valid, ~is_mark()).with_columns(nw.col(COMMIT_TIME).alias(AT))
-            return CompleteRows(replayed, Change())
+            pending = self._pending(snapshot)
+            return CompleteRows(replayed, Change(), bool(pending.rows), pending.oldest)
         rows, repeats = self.applied.drop_repeats(rows, snapshot) if self.applied else (rows, 0)
         before = self._pending(snapshot).rows
         complete, waiting = self._split(rows, snapshot if before else None)

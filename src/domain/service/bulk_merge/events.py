@@ -19,8 +19,11 @@ from ...table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEF
 from .settings import BulkMergeSettings
 from .tables import ADDS, DELETED, EPOCH, READ, BulkMergeTables, order_of
 
-REPLAY_EPOCH, BULK_EPOCH = -1, -2
-"""Epoch numbers of replayed dead letters, which sort before all epochs, and of bulk rows, which sort before these."""
+BULK_EPOCH, OLDER_EPOCH = -2, -3
+"""Epoch numbers of bulk rows and of replayed changes that are older than others; see `ReplayOrder`.
+
+Earlier versions stored replayed changes with the number -1.
+"""
 
 _KINDS = [INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE]
 
@@ -88,8 +91,11 @@ class Events:
         return rows.with_columns(reason.alias(ERROR))
 
     def newest_images(self, changes: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """The newest image of each key among the changes, in the columns of `current`, with its ``_position``."""
-        changes, order = with_natural(changes, self.order_columns)
+        """The newest image of each key among the changes, in the columns of `current`, with its ``_position``.
+
+        Replayed changes that are older than others of their keys are left out.
+        """
+        changes, order = with_natural(changes.filter(nw.col(EPOCH) != OLDER_EPOCH), self.order_columns)
         last = changes.unique(subset=list(self.settings.key), keep="last", order_by=order)
         deleted = ~nw.col(ADDS)
         return last.select(
@@ -156,7 +162,7 @@ class Events:
 
     def _order(self, batch: Batch) -> Sequence[nw.Expr]:
         position = [nw.col(name) for name in self.settings.position]
-        return position or [nw.lit(REPLAY_EPOCH if batch.replay else batch.epoch.number).cast(nw.Int64)]
+        return position or [nw.lit(batch.epoch.number).cast(nw.Int64)]
 
     @property
     def _time(self) -> nw.Expr:

@@ -82,6 +82,7 @@ class EpochInput:
         remaining: key ranges of the chunks that are still unread; None if unknown.
         watermark: the watermark after the epoch (UTC).
         idle: whether the source is idle, so that its watermark follows the clock.
+        replay: the number of the epoch if the changes are replayed dead letters; else None.
     """
 
     snapshot: Snapshot
@@ -92,6 +93,7 @@ class EpochInput:
     remaining: tuple[KeyRange, ...] | None
     watermark: datetime | None
     idle: bool = False
+    replay: int | None = None
 
 
 @frozen

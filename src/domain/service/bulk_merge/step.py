@@ -24,6 +24,7 @@ from .events import Events
 from .late_chunks import LateChunks
 from .load_progress import BulkLoadProgress, Chunk, EpochInput, LoadState, Reach, highest_position
 from .merge import ImageMerger
+from .replay_order import ReplayOrder
 from .settings import BulkMergeSettings
 from .tables import HIGH, LOW, ROWS, BulkMergeTables
 from .undo_log import UndoLog
@@ -61,6 +62,7 @@ class BulkMergeStep:
         settings, tables: of the pipeline.
         events: reads its batches.
         transactions: holds rows back until their transactions are complete.
+        replay_order: finds out which replayed rows are older than others.
         progress: the progress of its load.
         late_chunks: refuses chunks that come too late.
         merger: merges the newest images.
@@ -72,6 +74,7 @@ class BulkMergeStep:
     tables: BulkMergeTables
     events: Events
     transactions: TransactionFilter
+    replay_order: ReplayOrder
     progress: BulkLoadProgress
     late_chunks: LateChunks
     merger: ImageMerger
@@ -82,6 +85,9 @@ class BulkMergeStep:
         changes, bulk = self.events.changes(batch), self.events.bulk(batch)
         # The bulk is not persisted: a chunk is large, and cheap to read twice.
         changes = None if changes is None else self.engine.persist(changes)
+        if changes is not None and batch.replay:
+            changes = self.engine.persist(self.transactions.check_replayed(changes, snapshot))
+            changes = self.engine.persist(self.replay_order.place(changes, snapshot))
         complete = None if changes is None else self.transactions.filter_complete(changes, batch, snapshot)
         profile = self._profile(changes, bulk)
         before = self._check_late(profile.chunks, batch, snapshot)
@@ -100,6 +106,7 @@ class BulkMergeStep:
             self.progress.advance(before, profile.newest, self._log_position(changes, complete, before)),
             batch.remaining,
             watermark,
+            replay=batch.epoch.number if batch.replay else None,
         )
         changes_by_table |= self._plan_changes(epoch_input, complete)
         counts = (profile.rows, profile.dead_letters, None)
@@ -165,20 +172,24 @@ class BulkMergeStep:
 
     def _change_undo_log(self, epoch_input: EpochInput, undo_log: UndoLog) -> tuple[Change, nw.LazyFrame[Any] | None]:
         """The change of the undo log, and the keys of deleted rows that it no longer covers."""
-        snapshot, entries = epoch_input.snapshot, None
+        snapshot, entries, replaced = epoch_input.snapshot, None, None
         if epoch_input.changes is not None:
             stored = None
             if not self.settings.has_before_images:
                 keys = epoch_input.changes.select(*self.settings.key).unique()
                 stored = snapshot.read(self.tables.current.name, Matching(keys))
             entries = self.events.undo_entries(epoch_input.changes, stored)
+            if epoch_input.replay is not None and stored is None and not self.settings.position:
+                entries, replaced = undo_log.insert_replayed(entries, epoch_input.replay, snapshot)
             entries = undo_log.assign_segments(entries, epoch_input.watermark)
         is_done = self.progress.read_state(snapshot).done
         expired = undo_log.read_expired(snapshot, epoch_input.watermark) if is_done else None
         if expired is None:
-            return Change(append=entries), None
+            return Change(append=entries, delete=replaced), None
         expired_keys = undo_log.find_expired_keys(expired, snapshot) if self.merger.keeps_deleted else None
-        return Change(append=entries, delete=expired.select(*self.tables.recent.key)), expired_keys
+        deletes = expired.select(*self.tables.recent.key)
+        deletes = deletes if replaced is None else nw.concat([deletes, replaced]).unique()
+        return Change(append=entries, delete=deletes), expired_keys
 
     def _profile(self, changes: nw.LazyFrame[Any] | None, bulk: nw.LazyFrame[Any] | None) -> _Profile:
         profile = _Profile() if changes is None else self._profile_of_changes(changes)

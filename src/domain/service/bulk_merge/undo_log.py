@@ -14,20 +14,22 @@ from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, Version
 from ...source.transactions import AT
 from ...table.apply import select_matching
-from ...table.change import Between, Matching
+from ...table.change import POSITION, Between, Matching
 from ...table.natural_order import with_natural
 from ...table.schema import DataType
 from ...table.spec import TableSpec
 from ..memo import Memo
 from ..segments import SEGMENT, Segments
-from .events import Events
+from .events import OLDER_EPOCH, Events
 from .settings import BulkMergeSettings
 from .tables import ADDS, DELETED, BulkMergeTables
+from .tables import EPOCH as EPOCH_NUMBER
 
 _PARTS = 24
 """The history expires in this many steps."""
 _SHORTEST = timedelta(seconds=1)
 _UNBOUNDED = 2**62
+_SINCE, _PLACE = "_since", "_place"
 _MOMENTS = 4
 """The number of moments whose later changes are kept: two for each view that follows the pipeline."""
 
@@ -63,6 +65,35 @@ class UndoLog:
     def cut(self, watermark: datetime | None) -> datetime | None:
         """The earliest event time (UTC) as of which rows can be read at a watermark; None: any."""
         return None if watermark is None else subtract(EPOCH, -self._first(watermark) * self._interval)
+
+    def insert_replayed(
+        self, entries: nw.LazyFrame[Any], replay: int, snapshot: Snapshot
+    ) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
+        """Put replayed changes that are older than others before these.
+
+        The order of the log is that of the epochs and positions. So the changes that follow an older one are stored
+        again, with the number of the replay's epoch and new positions. They are ordered by their times.
+
+        Args:
+            entries: the entries of a replay, which contain before-images.
+            replay: the number of its epoch.
+            snapshot: the newest publication.
+
+        Returns:
+            The entries to append, and the stored rows that they replace.
+        """
+        key, names = self.settings.key, [each for each in self.tables.recent.schema.names if each != SEGMENT]
+        older = entries.filter(nw.col(EPOCH_NUMBER) == OLDER_EPOCH).group_by(*key).agg(nw.col(AT).min().alias(_SINCE))
+        older = self.engine.persist(older)
+        stored = snapshot.read(self.tables.recent.name, Matching(older.select(*key)))
+        stored = stored.join(older, on=list(key), how="inner").filter(nw.col(AT) > nw.col(_SINCE)).drop(_SINCE)
+        stored = self.engine.persist(stored)
+        both = nw.concat([each.select(*names) for each in (entries, stored)]).with_columns(nw.lit(1).alias(_PLACE))
+        place = nw.col(_PLACE).cum_sum().over(*key, order_by=[AT, EPOCH_NUMBER, POSITION, ADDS])
+        numbered = both.with_columns(
+            place.cast(nw.Int64).alias(POSITION), nw.lit(replay).cast(nw.Int64).alias(EPOCH_NUMBER)
+        )
+        return numbered.drop(_PLACE), stored.select(*self.tables.recent.key)
 
     def assign_segments(
         self, entries: nw.LazyFrame[Any], watermark: datetime | None, table: TableSpec | None = None
