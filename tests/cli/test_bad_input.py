@@ -248,7 +248,8 @@ class TestConfiguration:
             " create it, or correct the source's path",
         )
 
-    def test_a_source_folder_that_goes_away_between_two_runs(self, deployment: Deployment, parquet_backend: None) -> None:
+    @pytest.mark.usefixtures("parquet_backend")
+    def test_a_source_folder_that_goes_away_between_two_runs(self, deployment: Deployment) -> None:
         deployment.configure('name = "memory"', 'name = "parquet"\npath = "lake"')
         deployment.file("a.json").write_text(GOOD + "\n")
         assert deployment.run("ranked").code == 0
