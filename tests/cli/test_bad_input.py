@@ -248,6 +248,14 @@ class TestConfiguration:
             " create it, or correct the source's path",
         )
 
+    @pytest.mark.usefixtures("parquet_backend")
+    def test_a_source_folder_that_goes_away_between_two_runs(self, deployment: Deployment) -> None:
+        deployment.configure('name = "memory"', 'name = "parquet"\npath = "lake"')
+        deployment.file("a.json").write_text(GOOD + "\n")
+        assert deployment.run("ranked").code == 0
+        (deployment.folder / "in").rename(deployment.folder / "away")
+        deployment.refuses(1, f"{deployment.folder / 'in'} is not a directory now, though files of it have been read")
+
     def test_file_uris_are_paths(self, deployment: Deployment) -> None:
         (deployment.folder / "my in").mkdir()
         (deployment.folder / "my in" / "a.json").write_text(GOOD + "\n")

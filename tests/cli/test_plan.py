@@ -212,6 +212,23 @@ def test_tables_of_both_formats_go_on(built: Path, tmp_path: Path) -> None:
         assert planned(headwater)["ranked"].verdict is Verdict.NOTHING
 
 
+@pytest.mark.parametrize("table", ["ranked", "top"])
+def test_a_table_that_is_gone(built: Path, tmp_path: Path, table: str) -> None:
+    """The plan refuses its pipeline as the run does, and looks at the others."""
+    shutil.copytree(built / "lake", tmp_path / "lake")
+    text = DEPLOYMENT.format(folder=built).replace(f"{built}/lake", f"{tmp_path}/lake")
+    with Headwater.from_text(text) as headwater:
+        headwater.run(["ranked"], until_idle=True)
+    shutil.rmtree(tmp_path / "lake" / "ranked" / table)
+    with Headwater.from_text(text) as headwater:
+        edits = planned(headwater)
+        assert (edits["ranked"].verdict, edits["totals"].verdict) == (Verdict.REFUSED, Verdict.NOTHING)
+        assert "put the table's folder back from a backup" in edits["ranked"].details[0]
+        with pytest.raises(HeadwaterError) as refused:
+            headwater.run(["ranked"], until_idle=True)
+        assert (str(refused.value),) == edits["ranked"].details
+
+
 def test_the_command(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(built / "lake", tmp_path / "lake")
     text = DEPLOYMENT.format(folder=built).replace(f"{built}/lake", f"{tmp_path}/lake")

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from headwater.app.cli.main import main
 from tests.configurations import ranked_contracts
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DEPLOYMENT = """
 [backend]
@@ -79,6 +76,22 @@ def test_another_curve_and_measure(ran: str, capsys: pytest.CaptureFixture[str])
     assert lines[0] == "page_views.curve_total from 2024-03-01T16:00:00Z: uv"
     assert lines[1] == "   1 |**"
     assert lines[-1] == "  * all"
+
+
+def test_groups_that_look_alike_have_labels_of_their_own(
+    config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A text is quoted where it could be taken for null, for the total, or for two texts."""
+    Path(config).write_text(DEPLOYMENT.replace('[["page"], []]', '[["page", "visitor"]]'))
+    groups = [("a, b", "c"), ("a", "b, c"), (None, "x"), ("null", "x"), ("", 'say "x"'), ("all", "Ann B.")]
+    lines = [json.dumps({"at": "2024-03-01T16:00:10Z", "page": page, "visitor": name}) for page, name in groups]
+    lines.append(lines[-1].replace("16:00:10", "16:01:00"))
+    (tmp_path / "in" / "1.json").write_text("\n".join(lines))
+    assert main(["run", config, "--until-idle"]) == 0
+    capsys.readouterr()
+    assert main(["plot", config, "page_views"]) == 0
+    labels = [line[4:] for line in capsys.readouterr().out.splitlines() if line.startswith("  ") and ", " in line]
+    assert labels == ['"", "say \\"x\\""', '"a, b", c', '"all", Ann B.', '"null", x', 'a, "b, c"', "null, x"]
 
 
 def test_the_greatest_groups_alone(ran: str, capsys: pytest.CaptureFixture[str]) -> None:

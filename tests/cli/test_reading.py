@@ -23,6 +23,16 @@ if TYPE_CHECKING:
 
 BACKEND = 'name = "parquet"\npath = "lake"\n'
 EPOCHS = [[(1, 11, "2024-03-01T09:00:00Z"), (1, 12, "2024-03-02T10:00:00.5Z")], [(1, 13, "2024-03-05T08:00:00Z")]]
+SHOWN = """
+[pipelines.shown]
+service = "snapshots"
+inputs = { ranks = "ranked.ranks" }
+every = "1h"
+keys = { keyed = ["project"] }
+[pipelines.shown.tables]
+keyed = "SELECT project, count(*) AS n FROM ranks GROUP BY project"
+plain = "SELECT contract FROM ranks"
+"""
 SECOND_LABEL = "2024-03-05T08:00:00Z"
 
 
@@ -65,6 +75,25 @@ class TestShow:
 
     def test_before_all_there_is_nothing(self, config: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert told(capsys, "show", config, "ranked", "--at", "-1") == []
+
+    @pytest.mark.parametrize("form", ["table", "jsonl", "csv"])
+    def test_a_table_whose_versions_have_their_own_columns_has_none_before_all(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], form: str
+    ) -> None:
+        bring(tmp_path, "0.json", EPOCHS[0])
+        config = str(tmp_path / "deploy.toml")
+        (tmp_path / "deploy.toml").write_text(
+            ranked_contracts(backend='name = "delta"\nengine = "local"\npath = "lake"\n') + SHOWN
+        )
+        for _ in ("before the run", "after it"):
+            for table in ("shown.keyed", "shown.plain"):
+                assert main(["show", config, table, "--at", "-1", "--format", form]) == 0
+                assert capsys.readouterr().out == ""
+                assert main(["diff", config, table, "--from", "-1", "--to", "-1", "--format", "jsonl"]) == 0
+                assert capsys.readouterr().out == ""
+            assert main(["run", config, "--until-idle"]) == 0
+            capsys.readouterr()
+        assert told(capsys, "show", config, "shown.keyed") == [{"project": 1, "n": 2}]
 
     def test_a_label_that_is_not_there(self, config: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["show", config, "ranked", "--label", "2024-03-04"]) == 1

@@ -164,6 +164,20 @@ class TestApi:
             assert oldest["superseded"] == newest["published"]
             assert pin.lease in oldest["leases"][0]
 
+    def test_a_table_without_a_version_has_no_columns(self, config: Path) -> None:
+        config.write_text(
+            CONFIG
+            + """
+[pipelines.shown]
+service = "snapshots"
+inputs = { ranks = "ranks" }
+every = "1h"
+tables = { pages = "SELECT page FROM ranks" }
+"""
+        )
+        with client_of(config) as client:
+            assert get(client, "/api/views/shown.pages") == {"columns": [], "rows": []}
+
     def test_a_curve_has_a_value_each_step(self, client: TestClient) -> None:
         found = get(client, "/api/curves/curve")
         assert (found["measure"], found["zone"]) == ("visits", "UTC")

@@ -15,7 +15,7 @@ import pytest
 
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.epoch.key_range import KeyRange
-from headwater.domain.errors import SourceChanged
+from headwater.domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from headwater.domain.source.bulk import BulkSpec
 from headwater.domain.source.csv_format import CsvFormat
 from headwater.domain.source.record_spec import RecordSpec
@@ -295,6 +295,19 @@ def test_files_that_are_loaded_may_be_removed_and_put_back(bulk: Callable[..., B
     (tmp_path / "a").rename(tmp_path / "a.parquet")
     load.source.check_complete(load.after)
     assert load.all() == []
+
+
+def test_a_folder_that_is_away_is_awaited_once_it_has_been_read(
+    bulk: Callable[..., BulkSource], tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    load = loaded(bulk, tmp_path / "in", "a")
+    (tmp_path / "in").rename(tmp_path / "away")
+    for use in (load.source.check_after, load.source.check_complete, load.source.lag):
+        with pytest.raises(SourceUnavailable, match="is not a directory now, though files of it have been read"):
+            use(load.after)
+    with pytest.raises(ConfigError, match="is not a directory; create it"):
+        load.source.plan(None, READ_AT + timedelta(hours=1))
 
 
 def test_a_file_that_comes_before_one_that_is_read_in_part_stops_the_load(

@@ -17,7 +17,7 @@ from headwater.adapters.files import json_array, splits
 from headwater.adapters.files.listing import FilesSettings, Listing
 from headwater.adapters.records.shapes.decoder import ShapeDecoder
 from headwater.domain.epoch.epoch import OffsetRange
-from headwater.domain.errors import BadInput, ConfigError, SourceChanged
+from headwater.domain.errors import BadInput, ConfigError, SourceChanged, SourceUnavailable
 from headwater.domain.source.csv_format import CsvFormat
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
@@ -532,6 +532,24 @@ def planned_by(files: Listing, after: Any = None) -> OffsetRange:
 def test_a_missing_directory_is_a_configuration_error(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="is not a directory; create it"):
         listing(tmp_path / "nowhere").plan(None)
+
+
+def test_a_directory_that_is_away_is_awaited_once_it_has_been_read(tmp_path: Path) -> None:
+    there, away = tmp_path / "in", tmp_path / "away"
+    there.mkdir()
+    touch(there, "a.json")
+    files = listing(there)
+    found = planned_by(files)
+    there.rename(away)
+    for use in (files.plan, files.check, files.check_complete, files.waiting):
+        with pytest.raises(SourceUnavailable, match="is not a directory now, though files of it have been read"):
+            use(found.until)
+    for read in (lambda: files.files(found), lambda: read_split(there / "a.json", JSON)):
+        with pytest.raises(SourceUnavailable, match="is not a directory now"):
+            read()
+    away.rename(there)
+    assert files.plan(found.until) is None
+    assert files.files(found) == [there / "a.json"]
 
 
 @pytest.mark.parametrize(("form", "log"), [("delta", "_delta_log"), ("hudi", ".hoodie")])

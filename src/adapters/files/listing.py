@@ -22,6 +22,7 @@ from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ...domain.source.epoch_size import EpochSize
 from ..shared.table_folders import check_no_table
 from .compressed import COMPRESSED
+from .folder import away, check_not_away
 from .names_read import LastListing, NamesRead
 
 _REMEMBERED = 32
@@ -167,7 +168,7 @@ class Listing:
 
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """The next files, as many as are waiting, up to the limits of the settings; None if there are none."""
-        read, names = (_Read.of(after) if after else _NOTHING), self.names()
+        read, names = (_Read.of(after) if after else _NOTHING), self.names(read=bool(after))
         if after:
             self._check(read, names)
         following = self._fitting([name for name in names if not after or name > read.last])
@@ -177,11 +178,11 @@ class Listing:
 
     def check(self, after: Offsets) -> None:
         """Check that the files that were read are as they were; see `StreamSource.check_after`."""
-        self._check(_Read.of(after), self.names())
+        self._check(_Read.of(after), self.names(read=True))
 
     def check_complete(self, until: Offsets) -> None:
         """Check that all files that were read are there; see `Source.check_complete`."""
-        read, names = _Read.of(until), self.names()
+        read, names = _Read.of(until), self.names(read=True)
         self._check(read, names)
         there = sum(1 for name in names if name <= read.last)
         if there < read.count:
@@ -193,7 +194,8 @@ class Listing:
     def check_rebuilt(self, former: Offsets, rebuilt: Offsets) -> None:
         """Check that a rebuild has read all files that were read before; see `Source.check_rebuilt`."""
         old, new = _Read.of(former), _Read.of(rebuilt) if rebuilt else _NOTHING
-        further = sum(1 for name in self.names() if new.newest and old.last < name <= new.last)
+        names = self.names(read=True)
+        further = sum(1 for name in names if new.newest and old.last < name <= new.last)
         if (missing := old.count - (new.count - further)) > 0:
             raise SourceChanged(
                 f"{self.settings.path}: {missing} of the {old.count} files that were read up to {old.last} were gone"
@@ -224,7 +226,7 @@ class Listing:
 
     def waiting(self, after: Offsets | None) -> int:
         """The number of files after the offsets."""
-        return sum(1 for name in self.names() if not after or name > _Read.of(after).last)
+        return sum(1 for name in self.names(read=bool(after)) if not after or name > _Read.of(after).last)
 
     def files(self, offsets: OffsetRange) -> list[Path]:
         """The files of a range, in order.
@@ -237,11 +239,14 @@ class Listing:
             self.check_size(name, size)
         return [Path(self.settings.path, name) for name, _ in planned]
 
-    def names(self) -> list[str]:
+    def names(self, *, read: bool = False) -> list[str]:
         """The names of the present files, in order.
 
+        Args:
+            read: whether files of the directory have been read, so that it is only away if it is not there.
+
         Raises:
-            ConfigError: there is no such directory, or it is a table's.
+            ConfigError: there is no such directory, and none of its files has been read; or it is a table's.
             SourceUnavailable: it cannot be listed.
         """
         try:
@@ -249,6 +254,8 @@ class Listing:
                 entries = list(scanned)
                 visible = [each for each in entries if not each.name.startswith(("_", ".")) and each.is_file()]
         except (FileNotFoundError, NotADirectoryError) as error:
+            if read:
+                raise away(self.settings.path) from error
             raise ConfigError(
                 f"{self.settings.path} is not a directory; create it, or correct the source's path"
             ) from error
@@ -279,6 +286,7 @@ class Listing:
         try:
             return Path(self.settings.path, name).stat().st_size
         except FileNotFoundError as error:
+            check_not_away(Path(self.settings.path))
             raise SourceChanged(
                 f"{self.settings.path}: file {name} was removed before it was read; put it back"
             ) from error

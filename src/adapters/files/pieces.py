@@ -207,7 +207,7 @@ class Pieces:
         Raises:
             SourceChanged: a file came among those that were already read.
         """
-        names = self.listing.names()
+        names = self.listing.names(read=bool(reached.newest))
         gone = {*self.awaited, *filter(None, [reached.begun])}.difference(names)
         names = sorted([*names, *gone])
         self.listing.check_none_late(reached.find_late(names, self._last), reached.newest)
@@ -218,7 +218,7 @@ class Pieces:
         """Check that all files that are passed are there; see `BulkSource.check_complete`."""
         reached = _Reached.of(frontier)
         self._names(reached)
-        there = len(reached.split(self.listing.names())[0])
+        there = len(reached.split(self.listing.names(read=bool(reached.newest)))[0])
         if there < reached.passed:
             raise SourceChanged(
                 f"{self.listing.settings.path}: {reached.passed - there} of the {reached.passed} files that were loaded"

@@ -66,7 +66,8 @@ class FileSource(StreamSource):
         A file is never split, and one that cannot be read is an epoch of its own.
 
         Raises:
-            ConfigError: there is no such directory.
+            ConfigError: there is no such directory, and nothing has been read yet.
+            SourceUnavailable: the directory is not there now, or cannot be listed.
             SourceChanged: a new file sorts before the last one read, or one of the last files read has changed.
         """
         return self._listing.plan(after)

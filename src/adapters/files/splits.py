@@ -27,6 +27,7 @@ from ..records.typed_rows import TypedRows
 from . import csv as csv_text
 from . import json_array, parquet
 from .compressed import explain_damage, is_compressed, open_file
+from .folder import check_not_away
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -107,6 +108,7 @@ def _explain_errors(split: Split) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
+        check_not_away(Path(split.path).parent)
         raise SourceChanged(f"file {split.path} was removed while it was read; put it back") from error
 
 

@@ -30,8 +30,11 @@ def cell_frames(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -
     """The rows of a frame in its order, part by part, values in the order of a schema.
 
     Timestamps become ISO-8601 in UTC, dates ISO-8601, decimals strings, binary Base64; null stays null. Nested values
-    are lists and structs of such values.
+    are lists and structs of such values. Without columns there are no rows: a table whose versions each have
+    their own columns has none before the first version.
     """
+    if not schema.columns:
+        return
     converted = [_convert(pl.col(column.name), column.type).alias(column.name) for column in schema.columns]
     for part in engine.parts(_plain(frame, schema, engine)):
         yield part.to_polars().select(converted)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -17,6 +19,9 @@ from ..read.moments import Moment, Time
 from ..run.progress import moment
 from .headwater import Headwater
 from .pipeline import Answer
+
+_AMBIGUOUS = ("", "null", "all")
+"""Texts that are quoted in a label, since they mean something else or cannot be seen."""
 
 
 def read_curves(
@@ -83,13 +88,13 @@ def _curves(answer: Answer, measure: str, groups: int, zone: str, name: str) -> 
     """What is to be drawn of the groups that come to most."""
     first, *dimensions, tick = answer.view.sort
     rows = answer.frame.select(*answer.view.sort, nw.col(measure).cast(nw.Float64))
-    lines: dict[tuple[Any, ...], dict[datetime, float | None]] = {}
+    lines: dict[str, dict[datetime, float | None]] = {}
     start: datetime | None = None
     for row in collect_small(_greatest(rows, dimensions, measure, groups).sort(*answer.view.sort)):
         start = row[first]
-        lines.setdefault(tuple(row[each] for each in dimensions), {})[row[tick]] = row[measure]
+        lines.setdefault(_label([row[each] for each in dimensions]), {})[row[tick]] = row[measure]
     steps = sorted({tick for line in lines.values() for tick in line})
-    drawn = {_label(group): tuple(line.get(step) for step in steps) for group, line in lines.items()}
+    drawn = {label: tuple(line.get(step) for step in steps) for label, line in lines.items()}
     drawn = dict(sorted(drawn.items(), key=lambda line: (-_highest(line[1]), line[0])))
     return Curves(f"{name} from {moment(start)}", measure, zone, steps, drawn)
 
@@ -116,5 +121,14 @@ def _highest(values: tuple[float | None, ...]) -> float:
     return max((value for value in values if value is not None), default=0.0)
 
 
-def _label(group: tuple[Any, ...]) -> str:
-    return ", ".join("null" if each is None else str(each) or '""' for each in group) or "all"
+def _label(group: Sequence[Any]) -> str:
+    """The name of a group; no two groups have the same."""
+    return ", ".join(map(_show, group)) or "all"
+
+
+def _show(value: Any) -> str:
+    """A value in a label; a text is quoted if it could be taken for another value, or for several."""
+    if value is None:
+        return "null"
+    ambiguous = isinstance(value, str) and (value in _AMBIGUOUS or "," in value or '"' in value)
+    return json.dumps(value, ensure_ascii=False) if ambiguous else str(value)

@@ -47,7 +47,9 @@ class Answer:
     @property
     def ordered(self) -> nw.LazyFrame[Any]:
         """The rows in the view's display order; a key's old row comes before its new one."""
-        by = list(dict.fromkeys((*self.view.sort, *self.view.key)))
+        # A table whose versions each have their own columns lacks its key before the first one.
+        there = self.view.schema.names
+        by = [name for name in dict.fromkeys((*self.view.sort, *self.view.key)) if name in there]
         # "-U" is greater than "+U".
         return self.frame.sort(*by, descending=[name == ROW_KIND for name in by]) if by else self.frame
 

@@ -36,6 +36,8 @@ def write_view(out: TextIO, form: str, answer: Answer, *, limit: int | None = No
         limit: the greatest number of rows; None for all.
     """
     view, engine = answer.view, answer.engine
+    if not view.schema.columns:  # before the first version of a table whose versions each have their own
+        return
     shown = answer.ordered if limit is None else answer.ordered.head(limit)
     from ...adapters.records.json_rows import cell_frames, json_rows
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from attrs import define, field, frozen
 
 from ...domain.epoch.epoch import Offsets, Publication
-from ...domain.errors import ConfigError, HeadwaterError, NotSupported, SchemaConflict
+from ...domain.errors import ConfigError, HeadwaterError, NotSupported, SchemaConflict, Transient
 from ...domain.ledger.generation import generation_of, read_generations
 from ...domain.ledger.ledger import Ledger
 from ...domain.ports import Clock, KeptStore
@@ -115,10 +115,15 @@ class _Planner:
         ledger = Ledger(self.store, name, [spec.name for spec in tables], self.clock, service.changed)
         try:
             ledger.open()
+            ledger.check_there()
             versions = ledger.snapshot().versions
             added = {spec.name: self.store.ensure(spec, versions) for spec in tables}
         except (ConfigError, SchemaConflict) as error:
             return Edit("pipeline", name, Verdict.REBUILD, (str(error),))
+        except Transient:
+            raise
+        except HeadwaterError as error:
+            return Edit("pipeline", name, Verdict.REFUSED, (str(error),))
         try:
             check_format(self.deployment, name)
             check_loaded(ledger, service)

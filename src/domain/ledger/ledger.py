@@ -148,6 +148,23 @@ class Ledger:
                 f" {REBUILD}"
             )
 
+    def check_there(self) -> None:
+        """Refuse tables that are gone, or older than what is published: an epoch would continue from what is left.
+
+        Raises:
+            TableDamaged: a table lacks the version of it that is published.
+        """
+        for table, version in (self.latest.tables if self.latest else {}).items():
+            newest = self._newest.get(table)
+            if table not in self.tables or (newest and newest.version == version):
+                continue
+            try:
+                self.store.version(table, Version(version))
+            except VersionExpired:  # its commit is gone from the log, as of a table that rarely changes
+                continue
+            except VersionNotFound as error:
+                raise gone(self.pipeline, table, version) from error
+
     @property
     def latest(self) -> Publication | None:
         """The latest publication; None before the first."""

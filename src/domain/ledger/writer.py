@@ -12,10 +12,10 @@ from datetime import datetime
 from attrs import define, evolve, field
 
 from ..epoch.epoch import Epoch, Mark, OffsetRange, Offsets, Publication, Tally, add_beginnings, add_settings
-from ..errors import ConfigError, EpochConflict, VersionExpired, VersionNotFound
+from ..errors import ConfigError, EpochConflict, VersionExpired
 from ..ports import Commit, Version
 from ..table.change import Change
-from .ledger import Ledger, Snapshot, gone, mark_of, published_by
+from .ledger import Ledger, Snapshot, mark_of, published_by
 
 
 @define(eq=False)
@@ -51,24 +51,10 @@ class LedgerWriter(Ledger):
             TableDamaged: a table lacks the version of it that is published.
         """
         super().open()
-        self._check_there()
+        self.check_there()
         self._under_way, self._ahead = None, {}
         self._sequences = {table: mark_of(commit).sequence for table, commit in self._newest.items()}
         self._orphans = {table: commit for table, commit in self._newest.items() if self._is_unpublished(table, commit)}
-
-    def _check_there(self) -> None:
-        """Refuse tables that are gone, or older than what is published: an epoch would continue from what is left."""
-        latest = self.latest
-        for table, version in (latest.tables if latest else {}).items():
-            newest = self._newest.get(table)
-            if table not in self.tables or (newest and newest.version == version):
-                continue
-            try:
-                self.store.version(table, Version(version))
-            except VersionExpired:  # its commit is gone from the log, as of a table that rarely changes
-                continue
-            except VersionNotFound as error:
-                raise gone(self.pipeline, table, version) from error
 
     @property
     def next_epoch(self) -> Epoch:

@@ -31,6 +31,8 @@ def net_changes(before: nw.LazyFrame[Any], after: nw.LazyFrame[Any], key: Sequen
         old and ``+U`` with the new row of a key whose row differs (null equals null). Unchanged rows are left out.
     """
     names = after.collect_schema().names()
+    if not names:  # nothing was there, and nothing is
+        return after.select(nw.lit(INSERT).alias(ROW_KIND)).head(0)
     pairs = _moved(before, after, names).with_columns(nw.col(_SIDE).count().over(*key).alias(ROW_KIND))
     return pairs.select(*names, _kind().alias(ROW_KIND))
 
