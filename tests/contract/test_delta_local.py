@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections import Counter
@@ -52,6 +53,9 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.contract
 
 NAMES = spec_of("id bigint, name string", ["id"])
+KEYED = spec_of("id string, n bigint", ["id"], layout=Layout.MERGED)
+PLANES = ["a", "\uffff", *(chr(0x10000 * plane + 0xBB7) + "\u91ce" for plane in (1, 2, 3, 16)), "\U0010ffff" * 40]
+"""Texts with characters of several planes of Unicode."""
 SLICED = {
     "sums": spec_of("id bigint, n bigint", ["id"], rules={"n": Sum()}),
     "newest": spec_of("id bigint, n bigint", ["id"]),
@@ -107,6 +111,40 @@ class TestLocalDeltaStore(LocalDelta, StoreContract):
             found = deltalake.DeltaTable(str(place)).to_pyarrow_table(filters=[(name, ">", above)])
             right = {"single": [1], "whole": [2, 3], "exact": [1]}[name]
             assert sorted(found["id"].to_pylist()) == right, name
+
+    @pytest.mark.parametrize("checkpoint", [False, True], ids=["", "checkpoint"])
+    def test_another_reader_finds_texts_of_any_character(self, *, checkpoint: bool) -> None:
+        deltalake = pytest.importorskip("deltalake", reason="reads tables, and comes with headwater[delta]")
+        table = self.table(self.reopen(), KEYED)
+        for at, text in enumerate(PLANES):
+            table.commit(merge=[(text, at)])
+        if checkpoint:
+            self.write_checkpoint()
+        (place,) = (str(folder.parent) for folder in self.root.rglob("_delta_log"))
+        for at, text in enumerate(PLANES):
+            wanted = [("id", "=", text)]
+            assert deltalake.DeltaTable(place).to_pyarrow_table(filters=wanted)["n"].to_pylist() == [at], ascii(text)
+            assert pl.scan_delta(place).filter(id=text).collect()["n"].to_list() == [at], ascii(text)
+
+    def test_a_checkpoint_with_misread_bounds_hides_no_rows(self) -> None:
+        """Earlier versions wrote texts as escapes, which delta-rs copies into its checkpoints as other characters."""
+        table = self.table(self.reopen(), KEYED)
+        for at, text in enumerate(PLANES):
+            table.commit(merge=[(text, at)])
+        for file in self.root.rglob("_delta_log/*.json"):
+            actions = map(json.loads, file.read_text(encoding="utf-8").splitlines())
+            file.write_text("\n".join(map(json.dumps, actions)))
+        self.write_checkpoint()
+        again = TableDriver(self, self.reopen(), KEYED, sequence=table.sequence, newest=table.newest)
+        again.store.ensure(KEYED)
+        again.commit(merge=[(text, -at) for at, text in enumerate(PLANES)])
+        assert again.rows() == bag(*((text, -at) for at, text in enumerate(PLANES)))
+
+    def write_checkpoint(self) -> None:
+        store = self.reopen()
+        store.ensure(KEYED)
+        store._log(KEYED.name).newest()
+        store._log(KEYED.name).checkpoint()
 
     def test_numbers_that_are_not_finite_have_no_bounds(self) -> None:
         table = self.table(self.reopen(), spec_of("id bigint, n double", ["id"], layout=Layout.MERGED))

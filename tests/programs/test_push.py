@@ -17,6 +17,8 @@ from hypothesis import strategies as st
 from pyspark.sql.functions import expr, udf
 
 from headwater import Headwater
+from headwater.adapters.spark import program_source
+from headwater.adapters.spark.schema import compute, drop_rows
 from headwater.app.api.pipeline import Pipeline
 from headwater.app.run.runner import Runner
 from headwater.domain.errors import BadInput, ConfigError, EngineLimit, NotSupported, SourceChanged, SumOverflow
@@ -35,6 +37,24 @@ REASONS = {f"column 'kind': a row kind ({KNOWN}) wanted, not {word}" for word in
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
 AT = "timestamp_ltz '2024-03-01 12:00:00Z'"
+
+OF_THE_PROGRAM = {
+    "spark.sql.session.timeZone": "America/New_York",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.jsonGenerator.ignoreNullFields": "false",
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+}
+AS_THE_SETTINGS_ARE = [
+    "current_timezone()",
+    "date_format(from_utc_timestamp(timestamp_seconds(id), current_timezone()), 'HH:mm')",
+    "CAST(convert_timezone('Europe/Berlin', timestamp_ntz '2024-03-02 01:00:00') AS string)",
+    "CAST(CAST(id AS decimal(38,18)) / CAST('7' AS decimal(38,10)) AS string)",
+    "to_json(named_struct('a', id, 'b', CAST(NULL AS int)))",
+    "date_format(timestamp_seconds(id), 'u')",
+    "CAST(map_from_arrays(array('a', 'a'), array(id, id + 3))['a'] AS string)",
+]
+"""Texts that depend on these settings, some when a query is planned, others when its tasks run."""
 
 BACKENDS = [
     "memory",
@@ -489,6 +509,53 @@ def test_a_frame_of_spark_is_computed_once_for_all(spark: SparkSession, tmp_path
     assert calls.read_text() == "x"
     assert orders.storageLevel.useMemory == cached
     orders.unpersist()
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+@pytest.mark.parametrize("pipelines", [1, 2], ids=["", "several pipelines"])
+def test_a_frame_of_spark_has_the_rows_that_it_has_in_its_session(
+    spark: SparkSession, tmp_path: Path, *, pipelines: int
+) -> None:
+    session = spark.newSession()
+    for name, value in OF_THE_PROGRAM.items():
+        session.conf.set(name, value)
+    each = (
+        f"SELECT id, {sql} state, CAST(1.5 AS decimal(12,2)) paid, {AT} at FROM range({number}, {number + 1})"
+        for number, sql in enumerate(AS_THE_SETTINGS_ARE)
+    )
+    frame = session.sql(" UNION ALL ".join(each))
+    there = {row["state"]: 1 for row in frame.collect()}
+    with states("delta:spark", tmp_path) as headwater:
+        if pipelines > 1:
+            headwater.ranking("ranks", source="orders", group=["state"], id=["id"], order_by="at")
+        assert headwater.push("orders", frame)
+        assert counts(headwater) == there
+        if pipelines > 1:
+            assert {row["state"]: row["rank"] for row in headwater.view("ranks").collect()} == there
+    assert {"America/New_York", '{"a":4,"b":null}', "9"} < there.keys()
+    assert not spark.sparkContext._jsc.getPersistentRDDs()
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+def test_rows_of_spark_that_are_lost_with_an_executor_are_computed_again(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    computed = list[Any]()
+
+    def compute_and_lose(frame: Any) -> Any:
+        computed.append(compute(frame))
+        if len(computed) == 1:
+            drop_rows(computed[0])
+        return computed[-1]
+
+    monkeypatch.setattr(program_source, "compute", compute_and_lose)
+    found = f"SELECT id, 'new' state, CAST(1.5 AS decimal(12,2)) paid, {AT} at FROM range(2)"
+    with states("delta:spark", tmp_path) as headwater:
+        assert headwater.push("orders", spark.newSession().sql(found))
+        assert counts(headwater) == {"new": 2}
+    assert len(computed) == 2
 
 
 @pytest.mark.delta

@@ -18,6 +18,13 @@ ACTIONS = "numActions"
 
 PartitionValues: TypeAlias = "tuple[tuple[str, str | None], ...]"
 """A partition: the name and the value (as text) of each partition column."""
+_PLANE = 0x10000
+"""The number of characters of a plane of Unicode."""
+
+
+def action_json(action: Mapping[str, Any]) -> str:
+    """An action as a line of the log. Its texts are UTF-8: delta-rs misreads escapes such as that of U+20BB7."""
+    return json.dumps(action, ensure_ascii=False)
 
 
 @frozen(eq=False)
@@ -44,7 +51,7 @@ class DataFile:
             action["size"],
             stats.get("numRecords"),
             stats.get("minValues", {}),
-            stats.get("maxValues", {}),
+            {name: _not_below(bound) for name, bound in stats.get("maxValues", {}).items()},
             action,
         )
 
@@ -65,7 +72,7 @@ class DataFile:
 
     def added(self, *, changes: bool) -> str:
         """The ``add`` action as JSON; `changes` is False if the file only holds rows moved from other files."""
-        return json.dumps({"add": {**self.action, "dataChange": changes}})
+        return action_json({"add": {**self.action, "dataChange": changes}})
 
     def removed(self, *, changes: bool) -> str:
         body = {
@@ -76,12 +83,22 @@ class DataFile:
             "partitionValues": self.partition,
             "size": self.size,
         }
-        return json.dumps({"remove": body})
+        return action_json({"remove": body})
 
     @property
     def place(self) -> PartitionValues:
         """The partition as a value that can be compared and hashed."""
         return tuple(sorted(self.partition.items()))
+
+
+def _not_below(bound: Any) -> Any:
+    """A highest value that is not too low, even if delta-rs has misread the escapes of earlier versions of Headwater.
+
+    In its checkpoints, U+10BB7 may then stand for U+20BB7: a character of an odd plane for that of the next one.
+    """
+    if not isinstance(bound, str) or bound.isascii():
+        return bound
+    return "".join(chr(ord(each) + _PLANE) if ord(each) // _PLANE % 2 else each for each in bound)
 
 
 def by_partition(files: Iterable[DataFile]) -> dict[PartitionValues, list[DataFile]]:

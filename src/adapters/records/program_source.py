@@ -98,7 +98,11 @@ class ProgramSource(StreamSource):
                 self._failed = self._frame.offsets
             raise
         finally:
-            self._frame = None
+            self.forget()
+
+    def forget(self) -> None:
+        """Drop the frame that the program has handed over; its epoch is done, or has failed."""
+        self._frame = None
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
         """The frame that the program has handed over; None if there is none, or its epoch is published.

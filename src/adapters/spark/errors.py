@@ -13,7 +13,14 @@ from py4j.protocol import Py4JError, Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
-from ...domain.errors import HeadwaterError, NotInstalled, StoreUnavailable, TableDamaged, VersionExpired
+from ...domain.errors import (
+    ClusterUnavailable,
+    HeadwaterError,
+    NotInstalled,
+    StoreUnavailable,
+    TableDamaged,
+    VersionExpired,
+)
 from ...domain.table import sums
 from . import times, workers
 
@@ -26,6 +33,7 @@ _DAMAGED = (
 )
 # Known by their messages only: Parquet's for a file without its end, Hudi's for a commit.
 _DAMAGED_IN_WORDS = ("is not a Parquet file", "unable to read commit metadata")
+_LOST_IN_WORDS = "Checkpoint block"
 _NO_FILE_SYSTEM = re.compile(r"No FileSystem for scheme|[Cc]lass org\.apache\.hadoop\.fs\.[\w.]*FileSystem not found")
 _FILE_SYSTEMS = {
     "s3a": "org.apache.hadoop:hadoop-aws:{hadoop}",
@@ -92,6 +100,11 @@ class Fault:
         """Whether a file is damaged."""
         text = " ".join(self._messages)
         return not self.lineage.isdisjoint(_DAMAGED) or any(words in text for words in _DAMAGED_IN_WORDS)
+
+    @property
+    def has_lost_rows(self) -> bool:
+        """Whether rows that Spark held, and must not compute again by itself, are gone."""
+        return any(_LOST_IN_WORDS in message for message in self._messages)
 
     @property
     def file(self) -> str:
@@ -191,10 +204,10 @@ def explain_read_errors() -> Iterator[None]:
 
 
 def _met_in_reading(fault: Fault) -> HeadwaterError | None:
-    if (raised := fault.raised) is not None:
-        return raised
-    if fault.unfit_worker is not None:
-        return fault.unfit_worker
+    if (own := fault.raised or fault.unfit_worker) is not None:
+        return own
+    if fault.has_lost_rows:
+        return ClusterUnavailable("rows that Spark held are gone, because an executor was lost or stopped")
     if fault.is_gone:
         return VersionExpired(
             f"{fault.file} is gone: its version expired while it was read. Read a newer version, and pin what you"

@@ -7,7 +7,7 @@ from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
-from attrs import define
+from attrs import define, field
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -24,7 +24,7 @@ from ..records.program_source import BY_HAND, ProgramFrame, ProgramSource
 from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
 from .faulty_values import texts_not_utf8, times_out_of_range
-from .schema import bring_rows, lazy, named, spark_type, with_entries
+from .schema import bring_into, compute, drop_rows, lazy, named, spark_type, with_entries
 
 _AS_THE_DECODER_READS = {
     "timeZone": "UTC",
@@ -43,6 +43,7 @@ class SparkProgramSource(ProgramSource):
     """
 
     session: SparkSession
+    _computed: DataFrame | None = field(init=False, default=None)
 
     def submit(self, query: str | None, batch: int, rows: DataFrame) -> None:
         self._frame = ProgramFrame(query or streaming_query(rows) or BY_HAND, batch, rows)
@@ -55,12 +56,29 @@ class SparkProgramSource(ProgramSource):
         """
         frame = self.frame_of(offsets)
         if is_of_spark(frame.rows):
-            return lazy(self._rows(bring_rows(self.session, self._declared(frame.rows)), frame.origin))
+            return lazy(self._rows(self._bring(self._declared(frame.rows)), frame.origin))
         packed = [(_pack(batch),) for batch in self.decode(frame)]
         return lazy(map_in_arrow(self.session.createDataFrame(packed, _PACKED), _unpack, batch_schema(self.schema)))
 
+    def forget(self) -> None:
+        super().forget()
+        self._release()
+
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         return spark_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)
+
+    def _bring(self, rows: DataFrame) -> DataFrame:
+        """The rows that a frame has in the program's session, as a frame of Headwater's own."""
+        if rows.sparkSession is self.session:
+            return rows
+        self._release()
+        self._computed = compute(rows)
+        return bring_into(self.session, self._computed)
+
+    def _release(self) -> None:
+        if self._computed is not None:
+            drop_rows(self._computed)
+            self._computed = None
 
     def _rows(self, rows: DataFrame, origin: str) -> DataFrame:
         kind, wrong_kind = self._kind()

@@ -136,19 +136,19 @@ def bring_into(session: SparkSession, frame: DataFrame) -> DataFrame:
     return frame_of_plan(session, frame._jdf.queryExecution().analyzed())
 
 
-def bring_rows(session: SparkSession, frame: DataFrame) -> DataFrame:
-    """As `bring_into`; Python functions run with the settings of the frame's session, which only planning gives them.
+def compute(frame: DataFrame) -> DataFrame:
+    """The rows of a frame, computed now, in its own session: all settings of the session count, in the tasks too.
 
-    They get times in its zone, for example. A shuffle of an adaptive plan is run at once; it is not run again later.
+    They are held in memory, and on disk what does not fit, until `drop_rows`. If they are lost with an executor, a read
+    of them is an error: computed again while another session is active, they could be other rows.
     """
-    analyzed = frame._jdf.queryExecution().analyzed()
-    patterns = java_class(session, "org.apache.spark.sql.catalyst.trees.TreePattern")
-    if not analyzed.containsPattern(patterns.PYTHON_UDF()):
-        return frame_of_plan(session, analyzed)
     with working_in(frame.sparkSession):
-        # An execution of its own: that of the frame may be older than a cache of it.
-        planned = frame_of_plan(frame.sparkSession, analyzed)._jdf.queryExecution()
-        return frame_of_run(session, planned)
+        return frame.localCheckpoint(eager=True)
+
+
+def drop_rows(computed: DataFrame) -> None:
+    """Let Spark drop the rows that `compute` has returned."""
+    computed._jdf.queryExecution().analyzed().rdd().unpersist(False)
 
 
 def frame_of_run(session: SparkSession, execution: Any) -> DataFrame:

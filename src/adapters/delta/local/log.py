@@ -5,7 +5,6 @@ A commit is one file that must not exist yet, so the second of two writers fails
 
 from __future__ import annotations
 
-import json
 import logging
 import time
 from collections import OrderedDict
@@ -20,7 +19,7 @@ from attrs import define, field, frozen
 from ....domain.errors import NotInstalled, NotSupported, StoreUnavailable, TableDamaged, VersionExpired
 from ...shared.in_turn import in_turn
 from ...shared.local_files import create
-from ..actions import ACTIONS, CommitFile, DataFile
+from ..actions import ACTIONS, CommitFile, DataFile, action_json
 from ..followed_log import BEFORE_ALL, FollowedLog, keep
 from ..spec import TableMetadata
 from .checkpoint import read_checkpoint
@@ -194,9 +193,9 @@ class LocalLog(FollowedLog):
         now = time.time_ns() // 1_000_000
         lines = [] if table is None else _definition(upon, table, now)
         if sequence is not None:
-            lines.append(json.dumps({"txn": {"appId": _WRITER, "version": sequence, "lastUpdated": now}}))
+            lines.append(action_json({"txn": {"appId": _WRITER, "version": sequence, "lastUpdated": now}}))
         lines += actions
-        text = "\n".join([json.dumps({"commitInfo": _info(now, mark, 1 + len(lines))}), *lines]) + "\n"
+        text = "\n".join([action_json({"commitInfo": _info(now, mark, 1 + len(lines))}), *lines]) + "\n"
         version = upon.version + 1
         if upon.version != self.newest() or not create(self.folder().commit_file(version), text):
             raise CommitConflict
@@ -328,5 +327,5 @@ def _definition(upon: LogState, table: TableMetadata, now: int) -> list[str]:
         "configuration": dict(table.properties),
     }
     protocol = needed_protocol(table, upon.protocol)
-    changed = [] if protocol == upon.protocol else [json.dumps({"protocol": protocol})]
-    return [*changed, json.dumps({"metaData": body})]
+    changed = [] if protocol == upon.protocol else [action_json({"protocol": protocol})]
+    return [*changed, action_json({"metaData": body})]
