@@ -28,6 +28,7 @@ COLUMNS = f"{METADATA_PREFIX}columns"
 FOLDED = f"{METADATA_PREFIX}folded"
 """Metadata of an upkeep commit that left one row per key."""
 _META = ".hoodie"
+_COMMITS = frozenset({"commit", "deltacommit", "replacecommit"})
 _SECOND_DIGITS = 14
 _KEPT_INSTANTS = 256
 _PATIENCE = timedelta(seconds=5)
@@ -249,6 +250,13 @@ class Timeline:
             if instant.name <= until and instant.mark:
                 folders |= instant.folders
         return folders
+
+    def has_unfinished(self) -> bool:
+        """Whether a commit was begun and not completed. Plans of upkeep do not count."""
+        if not self.exists:
+            return False
+        begun = self.client.reloadActiveTimeline().filterInflightsAndRequested().getInstants()
+        return any(instant.getAction() in _COMMITS for instant in each_of(begun))
 
     def pending(self, kind: str) -> str | None:
         """The oldest instant of upkeep that was planned and not completed; `kind` is the name of Hudi's filter."""
