@@ -241,8 +241,13 @@ class Timeline:
         if behind > timedelta(milliseconds=-1):
             time.sleep(behind.total_seconds() + 0.002)
 
-    def touched_folders(self, after: str, until: str) -> set[str]:
-        """The partitions in which marked commits wrote or replaced files; `after` may be empty, for all commits."""
+    def touched_folders(self, after: str, until: str) -> set[str] | None:
+        """The partitions in which marked commits wrote or replaced files; None for all.
+
+        `after` is in the timeline, or empty for all commits: those may be any, as the first ones may be archived.
+        """
+        if not after:
+            return None
         folders: set[str] = set()
         for instant in self.newest_first():
             if instant.name <= after:
