@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import cycle
 from struct import pack
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import pytest
 from attrs import evolve
 
+from headwater.adapters.hudi.archive import ArchivePolicy
 from headwater.adapters.hudi.compact import CompactionPolicy
 from headwater.adapters.hudi.local import read as reading
 from headwater.adapters.hudi.timeline import Timeline
@@ -21,6 +22,7 @@ from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_committing import CommittingContract
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, spec_of
+from headwater.testing.store_keeping import expire
 from tests.contract import test_hudi, test_hudi_expiring
 from tests.contract.turns import TakingTurns
 
@@ -165,6 +167,18 @@ class TestSameRows(LocalHudi):
         spark = self.table(test_hudi.Hudi.reopen(self), table.spec)
         for version in made:
             assert table.rows_at(version) == bag(*spark.harness.rows(spark.store.read(table.spec.name, version)))
+
+    @pytest.mark.parametrize("table_type", ["MERGE_ON_READ", "COPY_ON_WRITE"])
+    def test_changes_from_the_start_when_its_commits_are_archived(self, table_type: str) -> None:
+        self.table_type = table_type
+        store = evolve(self.reopen(), archiving=ArchivePolicy(min_instants=4, age=timedelta()))
+        table = self.table(store, spec_of("day int, name string", ["day"], partition_by=["day"]))
+        made = [table.commit(merge=[(day, "a")]) for day in range(6)]
+        expire(table, made[4:], datetime.now(UTC))
+        assert made[0] not in [commit.version for commit in store.versions(table.spec.name)]
+        for found in (table, self.table(test_hudi.Hudi.reopen(self), table.spec)):
+            assert found.changes(None, made[4]) == bag(*((day, "a", "+I") for day in range(5)))
+            assert found.changes(made[4], made[5]) == bag((5, "a", "+I"))
 
     @pytest.mark.parametrize("large", [True, False])
     def test_a_loaded_table_whose_buckets_are_resized(self, monkeypatch: pytest.MonkeyPatch, *, large: bool) -> None:

@@ -16,6 +16,9 @@ from .timeline import Timeline
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
+_ANY_UNFINISHED = {"hoodie.clean.failed.writes.policy": "LAZY"}
+"""With its default policy, Hudi does not roll back a commit that is older than a compaction, and refuses later ones."""
+
 
 @contextmanager
 def upkeep_client(
@@ -33,6 +36,17 @@ def upkeep_client(
             yield client
     finally:
         client.close()
+
+
+def rollback_unfinished(folder: Folder, timeline: Timeline, definition: Definition) -> None:
+    """Roll back the commits that dead writers have begun, even if they are older than a compaction.
+
+    Call it under the table's lock: there, an unfinished commit is that of a dead writer. If the table has no version
+    yet, the next commit of Hudi's writer does it.
+    """
+    if timeline.has_unfinished() and timeline.newest() is not None:
+        with upkeep_client(folder, timeline, definition, _ANY_UNFINISHED) as client:
+            client.rollbackFailedWrites(timeline.client)
 
 
 @contextmanager

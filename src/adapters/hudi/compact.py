@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from typing import Any
 
 from attrs import frozen
 
 from ..spark.jvm import java_class
-from .client import upkeep_client
+from .client import rollback_unfinished, upkeep_client
 from .lock import UPKEEP, locked
 from .path import Folder
 from .spec import Definition, TableType
@@ -68,17 +69,27 @@ def compact(
             result, so that they can be read alone.
     """
     with locked(folder, UPKEEP), upkeep_client(folder, timeline, definition, policy.settings) as client:
+        planning = partial(_planning, folder, timeline, definition)
         folding = partial(_refold_if_due, timeline, policy, refold) if definition.folded else _always
-        folded = definition.table_type is TableType.MERGE_ON_READ and _compact_logs(folder, timeline, client, folding)
-        if definition.table_type is TableType.MERGE_ON_READ and not definition.resized:
+        logged = definition.table_type is TableType.MERGE_ON_READ
+        folded = logged and _compact_logs(planning(), folder, timeline, client, folding)
+        if logged and not definition.resized:
             return folded
         # A commit to files that are being clustered would fail, so it waits for this lock.
-        with locked(folder):
+        with planning():
             if (
                 definition.folded and timeline.commits_since_refold()
             ):  # new commits came in between: wait for the next time
                 return folded
             return _cluster_files(folder, timeline, client) or folded
+
+
+@contextmanager
+def _planning(folder: Folder, timeline: Timeline, definition: Definition) -> Iterator[None]:
+    """Hold the lock of commits, without unfinished commits: Hudi's writer rolls back none that is older than a plan."""
+    with locked(folder):
+        rollback_unfinished(folder, timeline, definition)
+        yield
 
 
 def _refold_if_due(timeline: Timeline, policy: CompactionPolicy, refold: Callable[[], None]) -> bool:
@@ -93,9 +104,11 @@ def _always() -> bool:
     return True
 
 
-def _compact_logs(folder: Folder, timeline: Timeline, client: Any, ready: Callable[[], bool]) -> bool:
+def _compact_logs(
+    planning: AbstractContextManager[None], folder: Folder, timeline: Timeline, client: Any, ready: Callable[[], bool]
+) -> bool:
     """Compact logs into base files, while commits continue."""
-    with locked(folder):
+    with planning:
         instant = timeline.pending("filterPendingCompactionTimeline")
         if instant is None and ready():
             instant = _schedule(folder, client.scheduleCompaction)

@@ -29,6 +29,7 @@ from ..spark.schema import lazy, named
 from ..spark.size import measure
 from .append import refold, restore_arrivals
 from .archive import ArchivePolicy, Archiver
+from .client import rollback_unfinished
 from .commit import CommitInput, Operation, by_key, write
 from .compact import CompactionPolicy, compact
 from .errors import translate_errors
@@ -238,6 +239,7 @@ class HudiStore(FolderStore, BaseReading):
         with translate_errors(used.spec.name, used.folder.path), locked(used.folder):
             used.timeline.delete_unfinished_table()
             used.follow()
+            rollback_unfinished(used.folder, used.timeline, used.definition)
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
             used.timeline.wait_for_clock(head.newest)

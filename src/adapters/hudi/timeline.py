@@ -28,6 +28,7 @@ COLUMNS = f"{METADATA_PREFIX}columns"
 FOLDED = f"{METADATA_PREFIX}folded"
 """Metadata of an upkeep commit that left one row per key."""
 _META = ".hoodie"
+_COMMITS = frozenset({"commit", "deltacommit", "replacecommit"})
 _SECOND_DIGITS = 14
 _KEPT_INSTANTS = 256
 _PATIENCE = timedelta(seconds=5)
@@ -240,8 +241,13 @@ class Timeline:
         if behind > timedelta(milliseconds=-1):
             time.sleep(behind.total_seconds() + 0.002)
 
-    def touched_folders(self, after: str, until: str) -> set[str]:
-        """The partitions in which marked commits wrote or replaced files; `after` may be empty, for all commits."""
+    def touched_folders(self, after: str, until: str) -> set[str] | None:
+        """The partitions in which marked commits wrote or replaced files; None for all.
+
+        `after` is in the timeline, or empty for all commits: those may be any, as the first ones may be archived.
+        """
+        if not after:
+            return None
         folders: set[str] = set()
         for instant in self.newest_first():
             if instant.name <= after:
@@ -249,6 +255,13 @@ class Timeline:
             if instant.name <= until and instant.mark:
                 folders |= instant.folders
         return folders
+
+    def has_unfinished(self) -> bool:
+        """Whether a commit was begun and not completed. Plans of upkeep do not count."""
+        if not self.exists:
+            return False
+        begun = self.client.reloadActiveTimeline().filterInflightsAndRequested().getInstants()
+        return any(instant.getAction() in _COMMITS for instant in each_of(begun))
 
     def pending(self, kind: str) -> str | None:
         """The oldest instant of upkeep that was planned and not completed; `kind` is the name of Hudi's filter."""
