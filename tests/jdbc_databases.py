@@ -143,7 +143,7 @@ class PostgresServer:
         return JdbcDatabase(session, f"{address}/{name}", "public", options)
 
 
-def _programs() -> Path | None:
+def postgres_programs() -> Path | None:
     """The folder of PostgreSQL's programs; None if it is not installed."""
     if found := shutil.which("postgres"):
         return Path(found).resolve().parent
@@ -172,7 +172,10 @@ def postgres_server(programs: Path) -> Iterator[PostgresServer]:
             [str(programs / "initdb"), "-D", str(data), *login, "-E", "UTF8", "--locale=C", "--no-sync"],
             user=user, cwd=folder, stdout=log, stderr=log, check=True, timeout=_START_SECONDS,
         )  # fmt: skip
-        settings = {"listen_addresses": _LOOPBACK, "port": port, "unix_socket_directories": "", "fsync": "off"}
+        settings = {
+            "listen_addresses": _LOOPBACK, "port": port, "unix_socket_directories": "", "fsync": "off",
+            "wal_level": "logical",
+        }  # fmt: skip
         command = [str(programs / "postgres"), "-D", str(data)]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
@@ -272,7 +275,7 @@ def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A real PostgreSQL on loopback."""
-    programs = _programs()
+    programs = postgres_programs()
     if programs is None:
         pytest.skip("PostgreSQL is not installed")
     with postgres_server(programs) as server:

@@ -31,6 +31,7 @@ _TYPES_OF = {
 """By kind of database, where `_TYPES` does not hold."""
 _TEXTS = {
     **dict.fromkeys(mysql.KINDS, "CAST({name} AS CHAR)"),
+    "db2": "VARCHAR_FORMAT({name}, 'YYYY-MM-DD HH24:MI:SS.FF6')",
     "oracle": "TO_CHAR(CAST({name} AS TIMESTAMP), 'SYYYY-MM-DD HH24:MI:SS.FF6')",
     "sqlserver": "CONVERT(varchar(40), {name}, 121)",
 }

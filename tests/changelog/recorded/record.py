@@ -1,13 +1,13 @@
-"""Records what Debezium writes of a MariaDB table: python -m tests.changelog.recorded.record
+"""Records what Debezium writes of a table: python -m tests.changelog.recorded.record
 
-It needs the programs mariadbd, mariadb, mvn and java, and takes a minute. The first rows are a snapshot; then random
-transactions insert, update, delete and rename rows. The server's zone is nine hours ahead of UTC.
+The first rows are a snapshot; then random transactions insert, update, delete and rename rows. The zone of the servers is
+nine hours ahead of UTC. It needs MariaDB, PostgreSQL, mvn and java, and takes a minute.
 """
 
 from __future__ import annotations
 
 import gzip
-import json
+import os
 import random
 import subprocess
 import tempfile
@@ -15,129 +15,189 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.jdbc_databases import mariadb_server
+from attrs import field, frozen
+
+from tests.jdbc_databases import mariadb_server, postgres_programs, postgres_server
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
 HERE = Path(__file__).parent
-TABLE = """CREATE TABLE orders (id BIGINT PRIMARY KEY, state VARCHAR(10), amount DECIMAL(12,2), placed DATETIME(6),
-seen TIMESTAMP(3) NULL, day DATE, flag TINYINT(1), doc JSON, rate DOUBLE, big BIGINT UNSIGNED, raw VARBINARY(8),
-mood ENUM('sad', 'ok'), gift BIT(1), born YEAR, small SMALLINT, note TEXT)"""
-VALUES: dict[str, list[Any]] = {
-    "state": ["new", "paid", "sent"],
-    "amount": ["0.00", "-9999.99", "123456.78", "0.10"],
-    "placed": ["2024-03-10 02:30:00.000001", "1969-12-31 23:59:59.5", "1500-01-01", "9999-12-31 23:59:59.999999"],
-    "seen": ["2024-03-10 02:30:00.5", "2037-12-31 00:00:00", "1971-01-01 00:00:00.001"],
-    "day": ["2024-02-29", "1969-12-31", "1500-02-28", "9999-12-31"],
-    "flag": [0, 1, 2],
-    "doc": ['{"a": [1, null, "x"]}', "[]", "1.50"],
-    "rate": [1.5, -0.25, 1e300, 123456789.123],
-    "big": [0, 7, 2**63 - 1],
-    "raw": ["ab", "", "\x01z"],
-    "mood": ["sad", "ok"],
-    "gift": [0, 1],
-    "born": [1999, 2024],
-    "small": [-30000, 0, 30000],
-    "note": ["x'y\"z", "", "null", "über 𠮷\n\t\\"],
-}
-DECLARED = """id bigint, state string, amount decimal(12,2), placed timestamp, seen timestamp, day date, flag int,
-doc string, rate double, big bigint, raw binary, mood string, gift boolean, born int, small int, note string"""
-VARIANTS = {
-    "schema": {},
-    "plain": {"converter.schemas.enable": "false", "decimal.handling.mode": "string"},
-}
-"""By name, further settings of Debezium."""
 LAST_ID, _LAST = 0, "the last one"
 """The row of the last message; the end of its transaction is not recorded."""
 _SECONDS = 60
+_TIMES = ["2024-03-10 02:30:00.000001", "1969-12-31 23:59:59.5", "1500-01-01 00:00:00", "9999-12-31 23:59:59.999999"]
 
 
-def _literal(value: Any) -> str:
-    return "NULL" if value is None else repr(value) if isinstance(value, int | float) else _text(value)
+@frozen
+class Recorded:
+    """A table, and how it is recorded.
+
+    Args:
+        table: the table in the deployment.
+        types: the type of each column in the database, but of the id.
+        declared: the schema in the deployment.
+        values: the values of each column.
+        shown: the SQL for the values of some columns, for JSON; others are shown as they are.
+        variants: by name, further settings of Debezium.
+    """
+
+    table: str
+    types: Mapping[str, str]
+    declared: str
+    values: Mapping[str, list[Any]]
+    shown: Mapping[str, str]
+    variants: Mapping[str, Mapping[str, str]] = field(factory=lambda: {"schema": {}})
 
 
-def _text(value: str) -> str:
-    return "'" + value.replace("\\", "\\\\").replace("'", "''") + "'"
+_VALUES: dict[str, list[Any]] = {
+    "state": ["new", "paid", "sent"],
+    "amount": ["0.00", "-9999.99", "123456.78", "0.10"],
+    "placed": _TIMES,
+    "seen": ["2024-03-10 02:30:00.5", "2037-12-31 00:00:00", "1971-01-01 00:00:00.001"],
+    "day": ["2024-02-29", "1969-12-31", "1500-02-28", "9999-12-31"],
+    "doc": ['{"a": [1, null, "x"]}', "[]", "1.50"],
+    "rate": ["1.5", "-0.25", "1e300", "123456789.123"],
+    "small": ["-30000", "0", "30000"],
+    "note": ["x'y\"z", "", "null", "über 𠮷\n\t"],
+}
+RECORDED = {
+    "mariadb": Recorded(
+        "shop.orders",
+        {
+            "state": "VARCHAR(10)",
+            "amount": "DECIMAL(12,2)",
+            "placed": "DATETIME(6)",
+            "seen": "TIMESTAMP(3) NULL",
+            "day": "DATE",
+            "doc": "JSON",
+            "rate": "DOUBLE",
+            "small": "SMALLINT",
+            "note": "TEXT",
+            "flag": "TINYINT(1)",
+            "big": "BIGINT UNSIGNED",
+            "raw": "VARBINARY(8)",
+            "mood": "ENUM('sad', 'ok')",
+            "gift": "BIT(1)",
+            "born": "YEAR",
+        },
+        "id bigint, state string, amount decimal(12,2), placed timestamp, seen timestamp, day date, doc string, rate double,"
+        " small int, note string, flag int, big bigint, raw binary, mood string, gift boolean, born int",
+        _VALUES
+        | {
+            "flag": ["0", "1", "2"],
+            "big": ["0", "7", "9223372036854775807"],
+            "raw": ["ab", ""],
+            "mood": ["sad", "ok"],
+            "gift": [b"0", b"1"],
+            "born": ["1999", "2024"],
+        },
+        {"raw": "HEX(raw)", "gift": "gift + 0"}
+        | {name: f"CAST({name} AS CHAR)" for name in ("amount", "placed", "seen", "day", "doc")},
+        {"schema": {}, "plain": {"converter.schemas.enable": "false", "decimal.handling.mode": "string"}},
+    ),
+    "postgresql": Recorded(
+        "public.orders",
+        {
+            "state": "text",
+            "amount": "numeric(12,2)",
+            "placed": "timestamp",
+            "seen": "timestamptz",
+            "day": "date",
+            "doc": "jsonb",
+            "rate": "double precision",
+            "small": "smallint",
+            "note": "text",
+            "free": "numeric",
+            "gift": "boolean",
+            "raw": "bytea",
+            "uid": "uuid",
+            "tags": "text[]",
+        },
+        "id bigint, state string, amount decimal(12,2), placed timestamp, seen timestamp, day date, doc string, rate double,"
+        " small int, note string, free decimal(38,6), gift boolean, raw binary, uid string, tags array<string>",
+        _VALUES
+        | {
+            "seen": ["2024-03-10 02:30:00.5+00", "1969-01-01 00:00:00.001+05", "2024-07-01 12:00:00.123456-07"],
+            "note": [*_VALUES["note"], "x" * 3000],  # it is stored apart, and is not sent again if it does not change
+            "free": ["1", "0.000001", "-123456789012345678.12345", "1e10"],
+            "gift": ["true", "false"],
+            "raw": ["\\x00ff", "\\x"],
+            "uid": ["00000000-0000-0000-0000-00000000000a"],
+            "tags": ['{a,"b c",NULL}', "{}"],
+        },
+        {"raw": "encode(raw, 'hex')", "tags": "to_json(tags)"}
+        | {name: f"{name}::text" for name in ("amount", "placed", "seen", "day", "doc", "free")},
+    ),
+}
 
 
-def _statements(chance: random.Random, ids: list[int], first: int, count: int) -> Iterator[str]:
-    for new in range(first, first + count):
+def _literal(value: str | bytes | None) -> str:
+    if isinstance(value, bytes):
+        return f"b'{value.decode()}'"
+    return "NULL" if value is None else "'" + value.replace("'", "''") + "'"
+
+
+def _statements(chance: random.Random, recorded: Recorded, ids: list[int], count: int) -> Iterator[str]:
+    """Random transactions; some are rolled back, so some changes are of rows that are not there."""
+    for _ in range(count):
         yield "BEGIN"
         for _ in range(chance.choice([1, 1, 2, 4])):
-            what = chance.random()
-            changed = {name: chance.choice([*values, None]) for name, values in VALUES.items()}
-            if what < 0.5 or not ids:
-                ids.append(new * 10 + len(ids) % 10)
-                names, values = ", ".join(changed), ", ".join(map(_literal, changed.values()))
-                yield f"INSERT IGNORE INTO orders (id, {names}) VALUES ({ids[-1]}, {values})"
-                continue
-            id_ = chance.choice(ids)
-            if what < 0.8:
-                some = chance.sample(sorted(changed), 3)
-                yield f"UPDATE orders SET {', '.join(f'{n} = {_literal(changed[n])}' for n in some)} WHERE id = {id_}"
+            what, new = chance.random(), len(ids) + 1
+            row = {name: _literal(chance.choice([*values, None])) for name, values in recorded.values.items()}
+            changed, id_ = chance.sample(sorted(row), 3), chance.choice([*ids, -1])
+            if what < 0.5:
+                yield f"INSERT INTO orders (id, {', '.join(row)}) VALUES ({new}, {', '.join(row.values())})"
+            elif what < 0.8:
+                yield f"UPDATE orders SET {', '.join(f'{name} = {row[name]}' for name in changed)} WHERE id = {id_}"
             elif what < 0.9:
                 yield f"DELETE FROM orders WHERE id = {id_}"
             else:
-                yield f"UPDATE IGNORE orders SET id = id + 1000000 WHERE id = {id_}"
+                yield f"UPDATE orders SET id = {new} WHERE id = {id_}"
+            ids.append(new)
         yield chance.choice(["COMMIT", "COMMIT", "COMMIT", "ROLLBACK"])
 
 
-def main() -> None:
-    """Record the messages of each variant, and the rows."""
-    chance, ids = random.Random(20261128), list[int]()
-    with tempfile.TemporaryDirectory() as folder, mariadb_server("mariadbd") as server:
-        home = Path(folder)
-        copied = f"-DoutputDirectory={home / 'jars'}"
-        subprocess.run(["mvn", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies", copied], check=True)
-        login = ["--host=127.0.0.1", f"--port={server.port}", f"--user={server.user}", f"--password={server.password}"]
-        client = ["mariadb", "--no-defaults", *login, "--default-character-set=utf8mb4", "--binary-as-hex", "--raw"]
+def _record(name: str, home: Path, ask: Callable[..., str], connector: Mapping[str, Any], *setting: str) -> None:
+    """Record the messages of each variant, and the rows in the end.
 
-        def ask(*statements: str, database: str = "shop") -> str:
-            text = ";\n".join(statements)
-            asked = [*client, "--skip-column-names", database]
-            return subprocess.run(asked, input=text, capture_output=True, text=True, check=True).stdout
-
-        ask("SET GLOBAL binlog_format = 'ROW'", "CREATE DATABASE shop CHARACTER SET utf8mb4", database="test")
-        ask("SET sql_mode = ''", TABLE, *_statements(chance, ids, 1, 15))
-        running = [_start(home, name, more, server, number) for number, (name, more) in enumerate(VARIANTS.items())]
-        for each in VARIANTS:
-            _wait_for(home / f"{each}.jsonl", '"snapshot":"last"')
-        ask("SET sql_mode = ''", *_statements(chance, ids, 101, 60))
-        ask(f"INSERT INTO orders (id, note) VALUES ({LAST_ID}, '{_LAST}')")
-        for engine in running:
-            engine.wait(_SECONDS)
-        for each in VARIANTS:
-            (HERE / f"{each}.jsonl.gz").write_bytes(gzip.compress((home / f"{each}.jsonl").read_bytes(), mtime=0))
-        exact = {"raw": "HEX(raw)", "gift": "gift + 0", "doc": "CAST(doc AS CHAR)"}
-        names = ["id", *VALUES]
-        times = ("placed", "seen", "day", "amount")
-        shown = (f"'{n}', {exact.get(n, f'CAST({n} AS CHAR)' if n in times else n)}" for n in names)
-        found = ask("SET time_zone = '+00:00'", f"SELECT JSON_OBJECT({', '.join(shown)}) FROM orders ORDER BY id")
-        rows = [json.loads(line) for line in found.splitlines()]
-        (HERE / "rows.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    Args:
+        name: of the database.
+        home: a folder with Debezium's jars.
+        ask: runs statements in one session.
+        connector: Debezium's settings for it.
+        setting: statements once the table is there.
+    """
+    recorded, chance, ids = RECORDED[name], random.Random(20261128), list[int]()
+    columns = ", ".join(f"{each} {type_}" for each, type_ in recorded.types.items())
+    ask(f"CREATE TABLE orders (id BIGINT PRIMARY KEY, {columns})", *setting)
+    ask(*_statements(chance, recorded, ids, 15))
+    named = {f"{name}-{variant}": more for variant, more in recorded.variants.items()}
+    engines = [_start(home, each, at, {**connector, **more}) for at, (each, more) in enumerate(named.items())]
+    for each in named:
+        _wait_for(home / f"{each}.jsonl", '"snapshot":"last"')
+    ask(*_statements(chance, recorded, ids, 60))
+    ask(f"INSERT INTO orders (id, note) VALUES ({LAST_ID}, '{_LAST}')")
+    for engine in engines:
+        engine.wait(_SECONDS)
+    for each in named:
+        (HERE / f"{each}.jsonl.gz").write_bytes(gzip.compress((home / f"{each}.jsonl").read_bytes(), mtime=0))
+    shown = ", ".join(f"'{each}', {recorded.shown.get(each, each)}" for each in ("id", *recorded.types))
+    function = "JSON_OBJECT" if name == "mariadb" else "json_build_object"
+    zone = "SET time_zone = '+00:00'" if name == "mariadb" else "SET timezone = 'UTC'"
+    (HERE / f"{name}-rows.jsonl").write_text(ask(zone, f"SELECT {function}({shown}) FROM orders ORDER BY id"))
 
 
-def _start(home: Path, name: str, more: dict[str, str], server: Any, number: int) -> subprocess.Popen[bytes]:
+def _start(home: Path, name: str, number: int, more: Mapping[str, Any]) -> subprocess.Popen[bytes]:
     given = {
         "name": name,
-        "connector.class": "io.debezium.connector.mysql.MySqlConnector",
-        "connector.adapter": "mariadb",
-        "database.protocol": "jdbc:mariadb",
-        "database.jdbc.driver": "org.mariadb.jdbc.Driver",
-        "database.ssl.mode": "disabled",
-        "database.hostname": "127.0.0.1",
-        "database.port": server.port,
-        "database.user": server.user,
-        "database.password": server.password,
-        "database.server.id": 100 + number,
-        "database.include.list": "shop",
         "topic.prefix": "srv",
         "provide.transaction.metadata": "true",
-        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
-        "schema.history.internal.file.filename": home / f"{name}.history",
         "offset.storage": "org.apache.kafka.connect.storage.FileOffsetBackingStore",
         "offset.storage.file.filename": home / f"{name}.offsets",
+        "schema.history.internal": "io.debezium.storage.file.history.FileSchemaHistory",
+        "schema.history.internal.file.filename": home / f"{name}.history",
+        "database.server.id": 100 + number,
         **more,
     }
     settings = home / f"{name}.properties"
@@ -152,6 +212,70 @@ def _wait_for(file: Path, text: str) -> None:
         if time.monotonic() > until:
             raise TimeoutError(f"{file.name} has no {text}")
         time.sleep(0.2)
+
+
+def _run(command: list[str], statements: tuple[str, ...], **environment: str) -> str:
+    text = ";\n".join((*statements, ""))
+    given = {**os.environ, **environment}
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True, env=given).stdout
+
+
+def _connection(server: Any) -> dict[str, Any]:
+    return {
+        "database.hostname": "127.0.0.1",
+        "database.port": server.port,
+        "database.user": server.user,
+        "database.password": server.password,
+    }
+
+
+def _record_mariadb(home: Path) -> None:
+    with mariadb_server("mariadbd") as server:
+        login = ["--host=127.0.0.1", f"--port={server.port}", f"--user={server.user}", f"--password={server.password}"]
+        client = ["mariadb", "--no-defaults", *login, "--default-character-set=utf8mb4", "--raw", "--skip-column-names"]
+        _run([*client, "test"], ("SET GLOBAL binlog_format = 'ROW'", "CREATE DATABASE shop CHARACTER SET utf8mb4"))
+        connector = _connection(server) | {
+            "connector.class": "io.debezium.connector.mysql.MySqlConnector",
+            "connector.adapter": "mariadb",
+            "database.protocol": "jdbc:mariadb",
+            "database.jdbc.driver": "org.mariadb.jdbc.Driver",
+            "database.ssl.mode": "disabled",
+            "database.include.list": "shop",
+        }
+        _record("mariadb", home, lambda *statements: _run([*client, "shop"], statements), connector)
+
+
+def _record_postgresql(home: Path) -> None:
+    programs = postgres_programs()
+    assert programs, "PostgreSQL is not installed"
+    with postgres_server(programs) as server:
+        client = [
+            *("psql", "-h", "127.0.0.1", "-p", str(server.port), "-U", server.user, "-d", "postgres"),
+            *("-v", "ON_ERROR_STOP=1", "-qAt"),
+        ]
+        connector = _connection(server) | {
+            "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+            "database.dbname": "postgres",
+            "plugin.name": "pgoutput",
+            "publication.autocreate.mode": "filtered",
+            "table.include.list": "public.orders",
+        }
+
+        def ask(*statements: str) -> str:
+            return _run(client, statements, PGPASSWORD=server.password, PGTZ="Asia/Tokyo")
+
+        apart = "ALTER TABLE orders ALTER COLUMN note SET STORAGE EXTERNAL"
+        _record("postgresql", home, ask, connector, "ALTER TABLE orders REPLICA IDENTITY FULL", apart)
+
+
+def main() -> None:
+    """Record both databases."""
+    with tempfile.TemporaryDirectory() as folder:
+        home = Path(folder)
+        copied = f"-DoutputDirectory={home / 'jars'}"
+        subprocess.run(["mvn", "-q", "-f", str(HERE / "pom.xml"), "dependency:copy-dependencies", copied], check=True)
+        _record_mariadb(home)
+        _record_postgresql(home)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 import polars as pl
 
-from ....domain.source.changelog.debezium import DeletedRows, row_number_of
+from ....domain.source.changelog.debezium import OWN_PLACE, DeletedRows, row_number_of
 from ....domain.source.changelog.settings import COUNTED
 from ....domain.source.changelog.values import CONNECT_DATES, CONNECT_DECIMAL, CONNECT_UNITS, fields_of
 from ....domain.source.conversion import Undecodable
@@ -134,7 +134,8 @@ def _position(draft: Draft) -> pl.Expr:
 def _name(draft: Draft) -> pl.Expr | None:
     """Take the name of the transaction; None if there is none."""
     if (marked := _marked(draft)) is not None:
-        return _text(draft, marked.at("id"))
+        name = _text(draft, marked.at("id"))
+        return None if name is None else name.str.replace(OWN_PLACE, "${1}")
     if (number := draft.given(draft.root.at("source", "txId"))) is None:
         return _text(draft, draft.root.at("source", "gtid"))
     if number.kind != "number" or number.text.startswith("0"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -19,6 +20,8 @@ _REPLICA = "in PostgreSQL set REPLICA IDENTITY FULL"
 _EXACT = frozenset({str, int})
 """Types whose equal values have the same text; decimals do not: 1.0 and 1.00."""
 _SCHEMAS = 64
+OWN_PLACE = r"^([0-9]+):[0-9]+$"
+"""The names of PostgreSQL's transactions have the place of the event in the log behind the number: ``738:22250064``."""
 _HEARTBEAT = frozenset({"ts_ms", "ts_us", "ts_ns"})
 _MARKS = (frozenset({"status", "id", "event_count"}), frozenset({"databaseName", "ddl"}))
 
@@ -32,7 +35,13 @@ def source_of(message: Message) -> Message:
 def transaction_of(message: Message) -> object:
     """The name of a change's transaction."""
     marked, source = message.get("transaction"), source_of(message)
-    return marked.get("id") if type(marked) is dict else source.get("txId") or source.get("gtid")
+    return shared_name(marked.get("id")) if type(marked) is dict else source.get("txId") or source.get("gtid")
+
+
+def shared_name(name: object) -> object:
+    """The name of a transaction as all of its events have it, and its END."""
+    found = re.fullmatch(OWN_PLACE, name) if type(name) is str else None
+    return found[1] if found else name
 
 
 def _position(message: Message) -> object:

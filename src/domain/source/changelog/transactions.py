@@ -12,7 +12,7 @@ from ..conversion import Convert, ToJson, Undecodable, shown
 from ..decode import converters
 from ..record_spec import RecordSpec
 from ..transactions import TRANSACTION_COLUMNS
-from .debezium import opened, transaction_of
+from .debezium import opened, shared_name, transaction_of
 from .images import ChangeDecoder
 from .maxwell import WITHOUT_ROWS, row_number
 from .message import NO_ROWS, Message, Rows, as_object
@@ -68,7 +68,7 @@ def _ended(mark: Message, spec: RecordSpec) -> TransactionFields:
             if type(number := count.get("event_count")) is not int:
                 raise Undecodable(f"event_count: a number wanted, not {shown(number)}")
             events += number
-    return (mark.get("id"), None, mark.get("ts_ms"), None, events)
+    return (shared_name(mark.get("id")), None, mark.get("ts_ms"), None, events)
 
 
 _READERS: Mapping[str, Callable[[Message, RecordSpec], TransactionFields]] = {
