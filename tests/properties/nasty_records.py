@@ -292,7 +292,8 @@ class Writer:
         draw = self.random
         if draw.random() < 0.3:
             return "null"
-        fields = [("id", self._or_odd(f'"file=b.1,pos={draw.randrange(99)}"')), ("total_order", self._or_odd("3"))]
+        names = [f'"file=b.1,pos={draw.randrange(99)}"', f'"{draw.randrange(99)}:{draw.randrange(99)}"']
+        fields = [("id", self._or_odd(draw.choice(names))), ("total_order", self._or_odd("3"))]
         return self._object([*fields, ("data_collection_order", "1")])
 
 
