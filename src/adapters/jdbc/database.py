@@ -241,14 +241,16 @@ class Database:
         """
         kind = self.settings.kind
         asked = sql or _UTC_CLOCKS.get(kind) or _CLOCKS.get(kind, "SELECT CURRENT_TIMESTAMP")
+        # A time without a zone, which a driver would take for one of the JVM's zone. MySQL's session is in UTC.
+        in_utc = kind in mysql.KINDS or asked == _UTC_CLOCKS.get(kind)
         with self.translate_errors("asking for the time"), self._connection() as connection:
             rows = connection.prepareStatement(asked).executeQuery()
-            at = rows.getTimestamp(1) if rows.next() else None
+            read = rows.getString if in_utc else rows.getTimestamp
+            at = read(1) if rows.next() else None
             if at is None:
                 raise ConfigError(f"{asked!r} gives no time: write a `clock_query` of one row and one column")
-            # The driver reads it in the zone of the JVM. MySQL's session is in UTC, whatever it is asked.
-            if kind in mysql.KINDS or asked == _UTC_CLOCKS.get(kind):
-                return datetime.fromisoformat(rows.getString(1)).replace(tzinfo=UTC)
+            if in_utc:
+                return datetime.fromisoformat(at).replace(tzinfo=UTC)
             nanos, seconds = int(at.getNanos()), int(at.getTime()) // 1000
         return EPOCH + timedelta(seconds=seconds, microseconds=-(-nanos // 1000))
 

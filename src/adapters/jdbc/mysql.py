@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from ...domain.errors import ConfigError
 
-MARIADB = "mariadb"
-KINDS = frozenset({"mysql", MARIADB})
+_MARIADB = "mariadb"
+KINDS = frozenset({"mysql", _MARIADB})
 _SESSION = "sessionVariables"
 _ZONE = "time_zone"
 _OPTIONS = {"tinyInt1isBit": "false", "yearIsDateType": "false"}
@@ -32,6 +32,6 @@ def connection_options(given: Mapping[str, str]) -> dict[str, str]:
 
 def spark_url(url: str) -> str:
     """The address by which Spark finds MySQL's dialect; MariaDB has none of its own, and its driver takes this one."""
-    if not url.lower().startswith(f"jdbc:{MARIADB}:"):
+    if not url.lower().startswith(f"jdbc:{_MARIADB}:"):
         return url
     return f"jdbc:mysql:{url.split(':', 2)[2]}{'&' if '?' in url else '?'}permitMysqlScheme"
