@@ -32,6 +32,16 @@ every = "15m"
 [pipelines.odd.tables]
 odd = "SELECT soundex(CAST(project AS STRING)) AS id FROM ranks"
 """
+COUNTED = """
+[pipelines.counted]
+service = "retraction"
+source = "contracts"
+group = ["project"]
+measures = { contracts = "count(*)" }
+updated_at = "signed"
+roll_after = "1d"
+"""
+NO_QUERY = NO_SPARK.replace("'delta'}", "'duckdb'}")
 STREAMED = """
 [sources.handed]
 kind = "stream"
@@ -86,6 +96,16 @@ def test_no_spark_is_imported(config: Path, monkeypatch: pytest.MonkeyPatch, eng
         done = subprocess.run([sys.executable, "-c", NO_SPARK, *arguments], capture_output=True, text=True, check=True)
         assert done.stdout.splitlines()[-1] == "0 []", command
     assert list((config.parent / "lake").glob("*/*/_delta_log/*.json"))
+
+
+def test_what_asks_no_sql_starts_no_engine_for_it(config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with config.open("a") as file:
+        file.write(COUNTED)
+    choose(config, monkeypatch, "local")
+    for command in (["status"], ["versions", "counted"], ["show", "counted.totals"]):
+        arguments = [command[0], str(config), *command[1:]]
+        done = subprocess.run([sys.executable, "-c", NO_QUERY, *arguments], capture_output=True, text=True, check=True)
+        assert done.stdout.splitlines()[-1] == "0 []", command
 
 
 @pytest.mark.parametrize(

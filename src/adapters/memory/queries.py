@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import duckdb
 import narwhals as nw
 import polars as pl
 
@@ -22,6 +21,9 @@ from ..polars.schema import collect, ddl_types, lazy, polars_schema, without_zon
 from .scan import scan_files, state
 from .sql.compile import CompiledQuery, compile_query
 from .sql.macros import MACROS
+
+if TYPE_CHECKING:
+    import duckdb
 
 _DAY = 86_400_000_000  # microseconds
 _KNOWN_QUERIES = 256
@@ -73,6 +75,8 @@ class DuckQueries(QueryEngine):
         return state(path, format)
 
     def _run(self, sql: str, plan: CompiledQuery, frames: Mapping[str, pl.DataFrame]) -> pl.DataFrame:
+        import duckdb
+
         try:
             with _database() as database:
                 for name, frame in frames.items():
@@ -115,6 +119,8 @@ def _database() -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def _open_database() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
     database = duckdb.connect(config=_SETTINGS)
     database.execute("SET TimeZone = 'UTC'")
     for macro in MACROS:
