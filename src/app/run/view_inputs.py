@@ -18,7 +18,8 @@ from ...domain.ports import Now, Source
 from ...domain.service.base import ReadAt, Service
 from ...domain.service.input import ViewInput
 from ...domain.service.materialized_view import ViewPlan, ViewSettings
-from .inputs import HOLD, Pipelines
+from ...domain.service.snapshots import NOTHING_YET
+from .inputs import HOLD, Pipelines, show_epochs
 from .runner import Runner
 
 _FIRST = datetime(1, 1, 1, tzinfo=UTC)
@@ -113,8 +114,7 @@ class ViewInputs(Source):
             return str(found)
         was = last.inputs if last else {}
         names = {each.pipeline: name for name, each in self.settings.inputs.items()}.values()
-        count = sum(found.inputs[name] - was.get(name, -1) for name in names)
-        return f"{count} epoch{'' if count == 1 else 's'} of inputs"
+        return show_epochs((found.inputs[name], was.get(name, NOTHING_YET)) for name in names)
 
     def alarms(self, after: Offsets | None, now: Now) -> Iterator[str]:  # noqa: ARG002 - the port's
         """The reasons why the view is held back: an input that cannot be read yet, and inputs that lag."""
@@ -213,19 +213,28 @@ class ViewInputs(Source):
 
     def _find(self, name: str, latest: Publication, moment: datetime, limit: datetime) -> Publication | Blocker:
         """Find the publication at which an input is read for a moment."""
-        if name in self._views:
-            return next(publication for publication, shown in self._moments(name) if shown == moment)
         each, service = self.settings.inputs[name], self._service(name)
         spec = self._pipelines.spec(each)
-        ledger = self._pipelines.ledger(each.pipeline)
-        if spec.timed:
-            why = service.held_back(spec.name, ReadAt(ledger.snapshot(latest), moment))
+        if spec.timed and name not in self._views:
+            why = service.held_back(spec.name, ReadAt(self._pipelines.ledger(each.pipeline).snapshot(latest), moment))
             return latest if why is None else Blocker(name, why)
+        found = self._shown_at(name, moment) if name in self._views else self._newest_up_to(each.pipeline, limit)
+        if found is None or self._pipelines.has_expired(each.pipeline, found):
+            up_to = format_time(limit)
+            return Blocker(name, f"its publications up to {up_to} have expired; let it keep more (retain)")
+        return found
+
+    def _shown_at(self, name: str, moment: datetime) -> Publication:
+        """The newest publication of a view that shows a moment, which it has."""
+        return next(publication for publication, shown in self._moments(name) if shown == moment)
+
+    def _newest_up_to(self, pipeline: str, limit: datetime) -> Publication | None:
+        """The newest publication whose watermark is not beyond a limit; None if it is not known any more."""
         with suppress(VersionExpired):  # where the tables' history ends
-            for publication in ledger.publications():
+            for publication in self._pipelines.ledger(pipeline).publications():
                 if publication.watermark is not None and publication.watermark <= limit:
                     return publication
-        return Blocker(name, f"its publications up to {format_time(limit)} have expired; let it keep more (retain)")
+        return None
 
     def _is_current(self, plan: ViewPlan) -> bool:
         """Whether the inputs have the publications that a plan reads; they may have been built again since."""
