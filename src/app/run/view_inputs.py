@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from ...domain.duration import show_duration
 from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
-from ...domain.epoch.watermark import format_time
+from ...domain.epoch.watermark import advance, format_time
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
 from ...domain.ledger.upkeep import Pin
 from ...domain.ports import Now, Source
@@ -142,15 +142,16 @@ class ViewInputs(Source):
             if (publication := self._pipelines.latest(each.pipeline)) is None:
                 return Blocker(name, f"pipeline {each.pipeline!r} has published nothing yet")
             latest[name] = publication
-        return self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest)
+        return self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest, last)
 
-    def _plan_newest(self, latest: Mapping[str, Publication]) -> ViewPlan:
+    def _plan_newest(self, latest: Mapping[str, Publication], last: ViewPlan | None) -> ViewPlan:
         marks = [publication.watermark for publication in latest.values()]
         known = [mark for mark in marks if mark is not None]
         watermark = min(known) if len(known) == len(marks) else None
         exact = {self._service(name).exact_as_of(publication) for name, publication in latest.items()}
         as_of = exact.pop() if len(exact) == 1 else None
-        return self._plan_of(latest, as_of, watermark)
+        # The watermark of an input that was built again may be lower.
+        return self._plan_of(latest, as_of, advance(last.watermark if last else None, watermark, timedelta()))
 
     def _plan_aligned(self, latest: Mapping[str, Publication], last: ViewPlan | None) -> ViewPlan | Blocker:
         limit: datetime | None = None
@@ -190,7 +191,8 @@ class ViewInputs(Source):
             if not common:
                 return Blocker(
                     name,
-                    f"it has no publication up to {format_time(limit)} at a moment that the other views share",
+                    f"it has no publication up to {format_time(limit)} at a moment that the other views share; if that"
+                    ' lasts, read the tables below the views, or set align = "newest"',
                 )
         return limit if common is None else max(common)
 

@@ -225,6 +225,22 @@ class TestAlarms:
         trial.run()
         assert sorted(trial.reader.view("shown").rows()) == [(1, 1, 2), (3, 2, 4)]
 
+    def test_an_input_that_was_built_again_with_a_lower_watermark(self, tmp_path: Path) -> None:
+        with ExitStack() as exits:
+            trial = Trial(tmp_path, "delta:local", exits)
+            trial.deploy(ORDERS.replace('name = "memory"', 'name = "delta"'))
+            trial.set("pipelines.lines.align", '"newest"')
+            order(trial, ("+I", 1, 7, 2, "09:10"))
+            customer(trial, ("+I", 7, "ann", 1, "09:10"))
+            trial.run()
+            trial.set("sources.order_log.watermark_delay", '"5m"')
+            trial.rebuild("orders")
+            customer(trial, ("-U", 7, "ann", 1, "09:12"), ("+U", 7, "bob", 1, "09:12"))
+            trial.run()
+            shown = trial.publications("lines")
+            assert [f"{each.watermark:%H:%M}" for each in shown] == ["09:10"] * len(shown)
+            assert trial.reader.view("lines").rows() == [(1, "bob", 2)]
+
 
 class TestLeases:
     """The orders keep one version beside what somebody holds."""
