@@ -118,7 +118,7 @@ class Pipeline:
         """Make a frame the next epoch of the pipeline; see `Headwater.push`.
 
         Returns:
-            Whether an epoch was published; False if the number was published before.
+            True if this call has published an epoch; False if the number was published before.
         """
 
         def epoch(runner: Runner) -> bool:
