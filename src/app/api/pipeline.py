@@ -33,6 +33,7 @@ from ..run.loading import is_loading
 from ..run.replay import ReplayResult, replay
 from ..run.runner import Runner
 from ..sources.stream import NO_STREAMS
+from .in_process import InProcess
 from .pipeline_status import status_of
 
 
@@ -55,7 +56,7 @@ class Answer:
 
 
 @define(eq=False)
-class Pipeline:
+class Pipeline(InProcess):
     """A handle on one pipeline; `Headwater.pipeline` returns it.
 
     Args:
