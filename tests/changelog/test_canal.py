@@ -177,6 +177,12 @@ def test_a_column_of_integers_keeps_the_numbers_of_an_enum() -> None:
     assert Decoding("canal-json", "x int").value(labelled("enum('sad','ok')", '"2"')) == 2
 
 
+def test_each_message_has_its_own_labels() -> None:
+    types = ("enum('a')", "enum('b')", "enum('b')", "int", "enum('a')")
+    found = Decoding("canal-json", "x string").rows(*(labelled(each, '"1"') for each in types))
+    assert [value for _, value in found] == ["a", "b", "b", "1", "a"]
+
+
 def test_the_old_value_of_an_enum_becomes_its_label() -> None:
     message = (
         '{"data":[{"id":"1","x":"2"},{"id":"2","x":"1"}],"old":[{"x":"1"},{"x":null}],'

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
@@ -10,7 +10,7 @@ from attrs import define, field
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..conversion import Refusal, Undecodable, shown
 from .images import ChangeDecoder, Images
-from .labels import label
+from .labels import is_labelled, label
 from .message import EMPTIED, NO_ROWS, Message, Read, Row, Rows, as_object
 from .values import canal_written
 
@@ -38,6 +38,9 @@ class CanalDecoder(ChangeDecoder):
     _images: Images = field(init=False)
     _texts: Mapping[str, Refusal] = field(init=False)
     """The columns that take labels."""
+    _types: Mapping[str, Any] = field(init=False, factory=dict)
+    _labels: Sequence[str] = field(init=False, default=())
+    """The columns of these types that have labels."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
@@ -102,10 +105,12 @@ class CanalDecoder(ChangeDecoder):
         fields, types = as_object(row, what), message.get("mysqlType")
         if type(types) is not dict:
             return fields
-        labels = {
-            name: label(types.get(name), fields[name], refuse) for name, refuse in self._texts.items() if name in fields
-        }
-        return fields | labels
+        if types != self._types:  # those of the message before are mostly the same
+            self._types, self._labels = types, [name for name in self._texts if is_labelled(types.get(name))]
+        if not self._labels:
+            return fields
+        found = [name for name in self._labels if name in fields]
+        return fields | {name: label(types[name], fields[name], self._texts[name]) for name in found}
 
 
 def _rows_of(message: Message, name: str) -> list[Any]:
