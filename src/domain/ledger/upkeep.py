@@ -187,8 +187,8 @@ class Upkeep:
         leases = tuple(Lease(name, table, version, holder, until) for table, version in pinned)
         with ExitStack() as undo:
             for lease in leases:
-                undo.callback(self.keeper.unpin, lease.table, lease.id)
                 self.keeper.pin(lease)
+                undo.callback(self.keeper.unpin, lease.table, lease.id)
             undo.pop_all()
         return Pin(name, publication, leases, self.keeper.unpin)
 
