@@ -414,6 +414,18 @@ def test_keys_that_databases_do_not_order_alike_are_refused(spark: SparkSession,
         JdbcBulk(mysql, TableSettings("t"), spec("id string, n int", key=("id",)))
 
 
+def test_bytes_that_are_not_utf8_are_no_text(spark: SparkSession, tmp_path: Path) -> None:
+    bank = derby(spark, tmp_path)
+    bank.run(
+        'CREATE TABLE "BYTES" ("ID" INTEGER PRIMARY KEY, "V" VARCHAR(9) FOR BIT DATA)',
+        """INSERT INTO "BYTES" VALUES (1, X'c328'), (2, X'c3a4'), (3, NULL)""",
+    )
+    ((bad, good, null),), _ = loaded(bulk(bank, spec("id int, v string", key=("id",)), table="BYTES"))
+    assert (bad["_error"], bad["v"]) == ("column 'v': string wanted, not \ufffd( (not UTF-8)", None)
+    assert json.loads(bad["_raw"])["V"] == "wyg="
+    assert [(line["v"], line["_error"]) for line in (good, null)] == [("ä", None), (None, None)]
+
+
 def test_no_secret_is_told(spark: SparkSession) -> None:
     settings = JdbcSettings("jdbc:derby:memory:nowhere", {"user": "reader", "password": "hunter2"})
     assert "hunter2" not in repr(settings)
