@@ -129,7 +129,7 @@ def test_several_chunks_make_an_epoch_each_with_its_own_number(bank: JdbcDatabas
 
 def test_a_chunk_is_a_range_that_the_database_itself_looks_for(bank: JdbcDatabase) -> None:
     database = bank.opened
-    key = KeyColumn("ACCOUNT_ID", DataType.parse("bigint"), nullable=False, is_number=True)
+    key = KeyColumn("ACCOUNT_ID", DataType.parse("bigint"), nullable=False, is_number=True, database_type="INTEGER")
     table = f"{bank.schema}.ACCOUNTS"
     columns = dict.fromkeys(database.columns(table))
     found, unread = database.chunk(table, columns, [key], [3], [9])
@@ -409,9 +409,24 @@ def test_a_column_that_is_not_there_stops_the_load(bank: JdbcDatabase) -> None:
 def test_keys_that_databases_do_not_order_alike_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="read in the order of its key, and column 'at' is a timestamp"):
         bulk(derby(spark, tmp_path), spec("at timestamp, n int", key=("at",)))
-    mysql = Database(spark, JdbcSettings("jdbc:mysql://127.0.0.1/bank"))
-    with pytest.raises(ConfigError, match="in which MySQL reads backslashes as escapes"):
-        JdbcBulk(mysql, TableSettings("t"), spec("id string, n int", key=("id",)))
+
+
+def test_a_key_that_the_database_compares_otherwise_than_it_writes_it_stops_the_load(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(spark, JdbcSettings("jdbc:derby:memory:nowhere"))
+    key = KeyColumn("K", DataType.parse("decimal(20,4)"), nullable=False, is_number=True, database_type="REAL")
+    monkeypatch.setattr(Database, "row", lambda *_: ["0.3"])
+    assert database.nth("APP.KEYS", [key], None, 1) == ["0.3"]
+    with pytest.raises(BadInput, match=r"APP.KEYS cannot be .* behind \['0.3'\] .* column 'K' is a REAL; read a view"):
+        database.nth("APP.KEYS", [key], ["0.3"], 1)
+
+
+def test_whole_numbers_may_be_keys_of_strings(database: JdbcDatabase) -> None:
+    database.run('CREATE TABLE "KEYS" ("K" BIGINT PRIMARY KEY)')
+    database.insert('"KEYS"', [(9,), (10,), (2**63 - 1,)])
+    epochs, _ = loaded(bulk(database, spec("k string", key=("k",)), table="KEYS", chunk_rows=1))
+    assert [[line["k"] for line in lines] for lines in epochs] == [["9"], ["10"], [str(2**63 - 1)], []]
 
 
 def test_bytes_that_are_not_utf8_are_no_text(spark: SparkSession, tmp_path: Path) -> None:

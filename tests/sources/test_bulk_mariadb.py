@@ -5,6 +5,7 @@ The server is nine hours ahead of UTC, and the JVM in New York: no time may depe
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -153,6 +154,61 @@ def test_a_value_that_is_none_of_its_type_is_a_dead_letter(
     bad, null = values(database, f"v {declared}")
     assert bad["_error"] == f"column 'v': {wanted}"
     assert (null["v"], null["_error"]) == (None, None)
+
+
+KEYS = [
+    ("BIT(16)", "bigint", ["300", "7"]),
+    ("FLOAT", "decimal(20,4)", ["0.3", "1234567.875"]),
+    ("DATE", "date", ["'2024-02-01'", "'2024-02-00'", "'0000-00-00'"]),
+    ("VARCHAR(20) CHARACTER SET latin1", "string", [r"'\\'' OR 1=1 -- ö'", r"'\\'"]),
+    ("VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "bigint", ["'7'", r"'a\\'", "'\U0001f600'"]),
+    ("VARBINARY(9)", "string", ["'ok'", "x'ff5c27'", "x'fe'", "''"]),
+    ("ENUM('c', 'a', 'b')", "string", ["'a'", "'b'", "'c'"]),
+    ("SET('y', 'x')", "string", ["'x'", "'y,x'"]),
+    ("DATETIME(3)", "string", ["'2024-03-10 02:30:00.5'", "'0000-00-00 00:00:00'"]),
+    ("TIME", "string", ["'10:00:00'", "'-10:00:00'", "'100:00:00'"]),
+    ("BIGINT UNSIGNED", "string", [str(2**64 - 1), str(2**64 - 2)]),
+]
+
+
+@on_mariadb
+def test_keys_are_walked_in_the_order_of_their_own_types_in_every_sql_mode(
+    database: JdbcDatabase, request: pytest.FixtureRequest
+) -> None:
+    """In one key of all types: each row differs from the first one in one column."""
+    first, names = [own[0] for *_, own in KEYS], [f"k{at}" for at in range(len(KEYS))]
+    others = [[*first[:at], value, *first[at + 1 :]] for at, (*_, own) in enumerate(KEYS) for value in own[1:]]
+    columns = ", ".join(f"{name} {kind} NOT NULL" for name, (kind, *_) in zip(names, KEYS, strict=True))
+    inserts = (f"INSERT INTO T VALUES ({', '.join(own)}, {n})" for n, own in enumerate([first, *others]))
+    database.run("SET sql_mode = ''", f"CREATE TABLE T ({columns}, n INT, PRIMARY KEY ({', '.join(names)}))", *inserts)
+    mode = {"mysql": "NO_BACKSLASH_ESCAPES", "mariadb": ""}[request.node.callspec.params["database"]]
+    database = evolve(database, options={**database.options, "sessionVariables": f"sql_mode='{mode}'"})
+    declared = ", ".join(f"{name} {declared}" for name, (_, declared, _) in zip(names, KEYS, strict=True))
+    wanted = spec(f"{declared}, n int", key=tuple(names))
+    epochs, _ = loaded(bulk(database, wanted, table="T", chunk_rows=1))
+    assert [len(lines) for lines in epochs] == [1] * len([first, *others]) + [0]
+    read = [json.loads(line["_raw"])["n"] for lines in epochs for line in lines]
+    with database.opened._connection() as connection:
+        asked = f"SELECT GROUP_CONCAT(n ORDER BY {', '.join(names)}) FROM T"
+        order = connection.createStatement().executeQuery(asked)
+        assert order.next()
+        assert ",".join(map(str, read)) == order.getString(1)
+
+
+@on_mariadb
+def test_strings_are_walked_in_the_order_of_their_collation(database: JdbcDatabase) -> None:
+    keys = ["", "'", "\\", "\\'", "\\' OR 1=1 -- ", "a", "B", "b2", "ß", "Z", "ö ", "\U0001f600"]
+    collation = "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"
+    database.run("SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", f'CREATE TABLE "T" (k {collation} PRIMARY KEY)')
+    with database.opened._connection() as connection:
+        insert = connection.prepareStatement("INSERT INTO T VALUES (?)")
+        for key in keys:
+            insert.setString(1, key)
+            insert.execute()
+    epochs, _ = loaded(bulk(database, spec("k string", key=("k",)), table="T"))
+    assert [len(lines) for lines in epochs] == [4, 4, 4, 0]
+    assert sorted(line["k"] for lines in epochs for line in lines) == sorted(keys)
+    assert [line["k"] for line in epochs[-2]][-1] == "\U0001f600"
 
 
 @on_mariadb

@@ -44,6 +44,13 @@ def select(column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, st
     return value, f"CASE WHEN NOT ({fits}) THEN {text} END"
 
 
+def literal(text: str) -> str:
+    """A text in SQL. PostgreSQL reads a quoted literal in the type of the column, whatever that is: a uuid, an enum."""
+    quoted = "'" + text.replace("'", "''") + "'"
+    # After an E, a backslash means the same whatever the server's settings say.
+    return "E" + quoted.replace("\\", "\\\\") if "\\" in text else quoted
+
+
 def _digits(column: DatabaseColumn, wanted: DataType) -> tuple[int, int]:
     """The precision and the scale in which a numeric is read: its own, or the declared ones if it has none."""
     if 0 < column.precision <= _DIGITS and column.scale <= column.precision:
