@@ -65,8 +65,9 @@ on_mariadb = pytest.mark.parametrize("database", SERVERS[2:], indirect=True)
 
 def values(database: JdbcDatabase, declared: str, **how: Any) -> list[dict[str, Any]]:
     """The rows of table T, in the order of their ids."""
+    settings = {"table": "T", "chunk_rows": how.pop("chunk_rows", 4)}
     wanted = spec(f"id bigint, {declared}", key=("id",), **how)
-    return [line for lines in loaded(bulk(database, wanted, table="T"))[0] for line in lines]
+    return [line for lines in loaded(bulk(database, wanted, **settings))[0] for line in lines]
 
 
 @on_each
@@ -154,6 +155,53 @@ def test_a_value_that_is_none_of_its_type_is_a_dead_letter(
     bad, null = values(database, f"v {declared}")
     assert bad["_error"] == f"column 'v': {wanted}"
     assert (null["v"], null["_error"]) == (None, None)
+
+
+WIDE = f"{10**34 + 5}.5"
+EXACT = [
+    ("FLOAT", "0.1234567", "float", 0.12345670163631439),
+    ("FLOAT", "1234567.875", "double", 1234567.875),
+    ("FLOAT", "1234567", "bigint", 1234567),
+    ("FLOAT(10,3)", "1234567", "string", "1234567.0"),
+    ("FLOAT UNSIGNED", "16777217", "float", 16777216.0),
+    ("FLOAT", "0.3", "decimal(20,4)", Decimal("0.3000")),
+    ("BIT(64)", "18446744073709551615", "decimal(20,0)", Decimal(2**64 - 1)),
+    ("BIT(8)", "255", "int", 255),
+    ("BIT(1)", "1", "boolean", True),
+    ("DECIMAL(65,30)", "-1.5", "decimal(38,10)", Decimal("-1.5000000000")),
+    ("DECIMAL(65,30)", "1.5", "decimal(38,35)", Decimal("1.5")),
+    ("DECIMAL(65,0)", str(10**18), "bigint", 10**18),
+    ("DECIMAL(65,30)", WIDE, "string", WIDE + "0" * 29),
+    ("DECIMAL(65,30)", "9999999999999999999999999999.9999999999", "decimal(38,10)", Decimal("9" * 28 + "." + "9" * 10)),
+    ("VARBINARY(4)", "x'c3a4'", "string", "ä"),
+]
+INEXACT = [
+    ("DECIMAL(65,30)", WIDE, "decimal(38,10)", f"decimal(38,10) wanted, not {WIDE}{'0' * 29}"),
+    (
+        "DECIMAL(65,30)",
+        "0.00000000001",
+        "decimal(38,10)",
+        "decimal(38,10) wanted, not 0.000000000010000000000000000000",
+    ),
+    ("DECIMAL(65,0)", str(10**19), "bigint", f"bigint wanted, not {10**19}"),
+    ("VARBINARY(4)", "x'ff'", "string", "string wanted, not \ufffd (not UTF-8)"),
+    ("FLOAT", "0.5", "int", "int wanted, not 0.5"),
+]
+
+
+@on_mariadb
+def test_numbers_and_bytes_are_read_exactly_or_are_dead_letters(database: JdbcDatabase) -> None:
+    """Each in a column and a row of its own."""
+    given = [*EXACT, *INEXACT]
+    columns = ", ".join(f"v{at} {kind}" for at, (kind, *_) in enumerate(given))
+    inserts = (f"INSERT INTO T (id, v{at}) VALUES ({at}, {value})" for at, (_, value, *_) in enumerate(given))
+    database.run(f'CREATE TABLE "T" (id INTEGER PRIMARY KEY, {columns})', *inserts)
+    lines = values(
+        database, ", ".join(f"v{at} {declared}" for at, (*_, declared, _) in enumerate(given)), chunk_rows=99
+    )
+    wrong = [f"column 'v{at}': {error}" for at, (*_, error) in enumerate(INEXACT, len(EXACT))]
+    assert [line["_error"] for line in lines] == [None] * len(EXACT) + wrong
+    assert [line[f"v{at}"] for at, line in enumerate(lines[: len(EXACT)])] == [wanted for *_, wanted in EXACT]
 
 
 KEYS = [

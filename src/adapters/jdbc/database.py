@@ -180,6 +180,8 @@ class Database:
         where = "" if within is None else f" WHERE {within}"
         asked = f"SELECT {', '.join(selected)} FROM {self.table_name(table)}{where}"  # noqa: S608 - names are quoted
         rows = self.read(f"({asked}) headwater_chunk", table)
+        if self.settings.kind in mysql.KINDS:
+            rows = mysql_columns.read_floats(rows, columns)
         rows, no_times = times.read_texts(self.settings.kind, rows, columns)
         return rows, unread | no_times
 
@@ -308,6 +310,8 @@ class Database:
             return name, None
         if self.settings.kind == _POSTGRESQL:
             return postgresql.select(column, name, wanted)
+        if self.settings.kind in mysql.KINDS:
+            return mysql_columns.select(self.settings.kind, column, name, wanted)
         return times.select(self.settings.kind, column, name, wanted), None
 
     def _names(self, key: Sequence[KeyColumn]) -> tuple[list[str], list[str]]:

@@ -1,4 +1,4 @@
-"""Columns of MySQL and MariaDB: key values as texts and as SQL.
+"""Columns of MySQL and MariaDB: their values as Spark reads them, and key values as texts and as SQL.
 
 The servers write some values inexactly, and compare some otherwise with their own texts: a FLOAT has six digits in
 its text, and the text of a BIT is compared as bytes.
@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 
+from ...domain.table.schema import DataType
+from ..spark.schema import named
+from . import decimals, times
 from .columns import DatabaseColumn
 from .keys import KeyColumn
 
-_BIT, _FLOAT = "bit", "float"
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_BIT, _DECIMAL, _FLOAT = "bit", "decimal", "float"
 _TEXT = "CAST({name} AS CHAR)"
 _NUMBER = "CAST({name} AS UNSIGNED)"
 _DOUBLE = "{name} * 1e0"
@@ -42,6 +49,35 @@ def with_enums(columns: Iterable[DatabaseColumn], types: Mapping[str, str]) -> l
     """
     own = {name: _plain(kind) for name, kind in types.items()}
     return [evolve(each, type=own[each.name]) if own.get(each.name) in _ENUMS else each for each in columns]
+
+
+def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, str | None]:
+    """The SQL for a column's value as Spark can read it, and for the text of other values, which is null for this one.
+
+    Args:
+        kind: of the database.
+        column: the column.
+        name: its quoted name.
+        wanted: its declared type.
+
+    Returns:
+        The second is None if Spark can read all values.
+    """
+    own = _plain(column.type)
+    if own == _DECIMAL and column.precision > decimals.DIGITS:
+        text = _TEXT.format(name=name)
+        return (text, None) if wanted.name == "string" else decimals.select(column, name, wanted, text)
+    if own == _FLOAT:
+        return _DOUBLE.format(name=name), None
+    if own == _BIT and column.precision > 1:  # a BIT(1) is a boolean
+        return _NUMBER.format(name=name), None
+    return times.select(kind, column, name, wanted), None
+
+
+def read_floats(rows: DataFrame, columns: Mapping[DatabaseColumn, DataType | None]) -> DataFrame:
+    """The rows with each FLOAT, which was queried as a double, as a float."""
+    wanted = (column.name for column, wanted in columns.items() if wanted and _plain(column.type) == _FLOAT)
+    return rows.withColumns({name: named(name).cast("float") for name in wanted})
 
 
 def key_text(column: KeyColumn, name: str) -> str:
