@@ -132,7 +132,7 @@ def test_several_chunks_make_an_epoch_each_with_its_own_number(bank: JdbcDatabas
 
 def test_a_chunk_is_a_range_that_the_database_itself_looks_for(bank: JdbcDatabase) -> None:
     database = bank.opened
-    key = KeyColumn("ACCOUNT_ID", DataType.parse("bigint"), nullable=False, is_number=True)
+    key = KeyColumn("ACCOUNT_ID", DataType.parse("bigint"), nullable=False, is_number=True, database_type="INTEGER")
     table = f"{bank.schema}.ACCOUNTS"
     columns = dict.fromkeys(database.columns(table))
     found, unread = database.chunk(table, columns, [key], [3], [9])
@@ -451,6 +451,8 @@ def test_a_value_that_spark_cannot_read_is_a_dead_letter(
         ("numeric", "0.0000000000000000001", "0.0000000000000000001"),
         ("numeric(9,7)", "0.0000001", "0.0000001"),
         ("numeric", "NaN", "NaN"),
+        ("float8", "-1e300", "-1e+300"),
+        ("float4", "1", "1"),
         ("time", "10:00:00.5", "10:00:00.5"),
         ("timetz", "10:00:00.5+02", "10:00:00.5+02"),
         ("timestamptz", "2024-02-29 10:00:00.5+02", "2024-02-29 08:00:00.5"),
@@ -478,9 +480,36 @@ def test_a_column_that_is_not_there_stops_the_load(bank: JdbcDatabase) -> None:
 def test_keys_that_databases_do_not_order_alike_are_refused(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="read in the order of its key, and column 'at' is a timestamp"):
         bulk(derby(spark, tmp_path), spec("at timestamp, n int", key=("at",)))
-    mysql = Database(spark, JdbcSettings("jdbc:mysql://127.0.0.1/bank"))
-    with pytest.raises(ConfigError, match="in which MySQL reads backslashes as escapes"):
-        JdbcBulk(mysql, TableSettings("t"), spec("id string, n int", key=("id",)))
+
+
+def test_a_key_that_the_database_compares_otherwise_than_it_writes_it_stops_the_load(
+    spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = Database(spark, JdbcSettings("jdbc:derby:memory:nowhere"))
+    key = KeyColumn("K", DataType.parse("decimal(20,4)"), nullable=False, is_number=True, database_type="REAL")
+    monkeypatch.setattr(Database, "row", lambda *_: ["0.3"])
+    assert database.nth("APP.KEYS", [key], None, 1) == ["0.3"]
+    with pytest.raises(BadInput, match=r"APP.KEYS cannot be .* behind \['0.3'\] .* column 'K' is a REAL; read a view"):
+        database.nth("APP.KEYS", [key], ["0.3"], 1)
+
+
+def test_whole_numbers_may_be_keys_of_strings(database: JdbcDatabase) -> None:
+    database.run('CREATE TABLE "KEYS" ("K" BIGINT PRIMARY KEY)')
+    database.insert('"KEYS"', [(9,), (10,), (2**63 - 1,)])
+    epochs, _ = loaded(bulk(database, spec("k string", key=("k",)), table="KEYS", chunk_rows=1))
+    assert [[line["k"] for line in lines] for lines in epochs] == [["9"], ["10"], [str(2**63 - 1)], []]
+
+
+def test_bytes_that_are_not_utf8_are_no_text(spark: SparkSession, tmp_path: Path) -> None:
+    bank = derby(spark, tmp_path)
+    bank.run(
+        'CREATE TABLE "BYTES" ("ID" INTEGER PRIMARY KEY, "V" VARCHAR(9) FOR BIT DATA)',
+        """INSERT INTO "BYTES" VALUES (1, X'c328'), (2, X'c3a4'), (3, NULL)""",
+    )
+    ((bad, good, null),), _ = loaded(bulk(bank, spec("id int, v string", key=("id",)), table="BYTES"))
+    assert (bad["_error"], bad["v"]) == ("column 'v': string wanted, not \ufffd( (not UTF-8)", None)
+    assert json.loads(bad["_raw"])["V"] == "wyg="
+    assert [(line["v"], line["_error"]) for line in (good, null)] == [("ä", None), (None, None)]
 
 
 def test_no_secret_is_told(spark: SparkSession) -> None:

@@ -5,6 +5,7 @@ The server is nine hours ahead of UTC, and the JVM in New York: no time may depe
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -64,8 +65,9 @@ on_mariadb = pytest.mark.parametrize("database", SERVERS[2:], indirect=True)
 
 def values(database: JdbcDatabase, declared: str, **how: Any) -> list[dict[str, Any]]:
     """The rows of table T, in the order of their ids."""
+    settings = {"table": "T", "chunk_rows": how.pop("chunk_rows", 4)}
     wanted = spec(f"id bigint, {declared}", key=("id",), **how)
-    return [line for lines in loaded(bulk(database, wanted, table="T"))[0] for line in lines]
+    return [line for lines in loaded(bulk(database, wanted, **settings))[0] for line in lines]
 
 
 @on_each
@@ -153,6 +155,108 @@ def test_a_value_that_is_none_of_its_type_is_a_dead_letter(
     bad, null = values(database, f"v {declared}")
     assert bad["_error"] == f"column 'v': {wanted}"
     assert (null["v"], null["_error"]) == (None, None)
+
+
+WIDE = f"{10**34 + 5}.5"
+EXACT = [
+    ("FLOAT", "0.1234567", "float", 0.12345670163631439),
+    ("FLOAT", "1234567.875", "double", 1234567.875),
+    ("FLOAT", "1234567", "bigint", 1234567),
+    ("FLOAT(10,3)", "1234567", "string", "1234567.0"),
+    ("FLOAT UNSIGNED", "16777217", "float", 16777216.0),
+    ("FLOAT", "0.3", "decimal(20,4)", Decimal("0.3000")),
+    ("BIT(64)", "18446744073709551615", "decimal(20,0)", Decimal(2**64 - 1)),
+    ("BIT(8)", "255", "int", 255),
+    ("BIT(1)", "1", "boolean", True),
+    ("DECIMAL(65,30)", "-1.5", "decimal(38,10)", Decimal("-1.5000000000")),
+    ("DECIMAL(65,30)", "1.5", "decimal(38,35)", Decimal("1.5")),
+    ("DECIMAL(65,0)", str(10**18), "bigint", 10**18),
+    ("DECIMAL(65,30)", WIDE, "string", WIDE + "0" * 29),
+    ("DECIMAL(65,30)", "9999999999999999999999999999.9999999999", "decimal(38,10)", Decimal("9" * 28 + "." + "9" * 10)),
+    ("VARBINARY(4)", "x'c3a4'", "string", "ä"),
+]
+INEXACT = [
+    ("DECIMAL(65,30)", WIDE, "decimal(38,10)", f"decimal(38,10) wanted, not {WIDE}{'0' * 29}"),
+    (
+        "DECIMAL(65,30)",
+        "0.00000000001",
+        "decimal(38,10)",
+        "decimal(38,10) wanted, not 0.000000000010000000000000000000",
+    ),
+    ("DECIMAL(65,0)", str(10**19), "bigint", f"bigint wanted, not {10**19}"),
+    ("VARBINARY(4)", "x'ff'", "string", "string wanted, not \ufffd (not UTF-8)"),
+    ("FLOAT", "0.5", "int", "int wanted, not 0.5"),
+]
+
+
+@on_mariadb
+def test_numbers_and_bytes_are_read_exactly_or_are_dead_letters(database: JdbcDatabase) -> None:
+    """Each in a column and a row of its own."""
+    given = [*EXACT, *INEXACT]
+    columns = ", ".join(f"v{at} {kind}" for at, (kind, *_) in enumerate(given))
+    inserts = (f"INSERT INTO T (id, v{at}) VALUES ({at}, {value})" for at, (_, value, *_) in enumerate(given))
+    database.run(f'CREATE TABLE "T" (id INTEGER PRIMARY KEY, {columns})', *inserts)
+    lines = values(
+        database, ", ".join(f"v{at} {declared}" for at, (*_, declared, _) in enumerate(given)), chunk_rows=99
+    )
+    wrong = [f"column 'v{at}': {error}" for at, (*_, error) in enumerate(INEXACT, len(EXACT))]
+    assert [line["_error"] for line in lines] == [None] * len(EXACT) + wrong
+    assert [line[f"v{at}"] for at, line in enumerate(lines[: len(EXACT)])] == [wanted for *_, wanted in EXACT]
+
+
+KEYS = [
+    ("BIT(16)", "bigint", ["300", "7"]),
+    ("FLOAT", "decimal(20,4)", ["0.3", "1234567.875"]),
+    ("DATE", "date", ["'2024-02-01'", "'2024-02-00'", "'0000-00-00'"]),
+    ("VARCHAR(20) CHARACTER SET latin1", "string", [r"'\\'' OR 1=1 -- ö'", r"'\\'"]),
+    ("VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin", "bigint", ["'7'", r"'a\\'", "'\U0001f600'"]),
+    ("VARBINARY(9)", "string", ["'ok'", "x'ff5c27'", "x'fe'", "''"]),
+    ("ENUM('c', 'a', 'b')", "string", ["'a'", "'b'", "'c'"]),
+    ("SET('y', 'x')", "string", ["'x'", "'y,x'"]),
+    ("DATETIME(3)", "string", ["'2024-03-10 02:30:00.5'", "'0000-00-00 00:00:00'"]),
+    ("TIME", "string", ["'10:00:00'", "'-10:00:00'", "'100:00:00'"]),
+    ("BIGINT UNSIGNED", "string", [str(2**64 - 1), str(2**64 - 2)]),
+]
+
+
+@on_mariadb
+def test_keys_are_walked_in_the_order_of_their_own_types_in_every_sql_mode(
+    database: JdbcDatabase, request: pytest.FixtureRequest
+) -> None:
+    """In one key of all types: each row differs from the first one in one column."""
+    first, names = [own[0] for *_, own in KEYS], [f"k{at}" for at in range(len(KEYS))]
+    others = [[*first[:at], value, *first[at + 1 :]] for at, (*_, own) in enumerate(KEYS) for value in own[1:]]
+    columns = ", ".join(f"{name} {kind} NOT NULL" for name, (kind, *_) in zip(names, KEYS, strict=True))
+    inserts = (f"INSERT INTO T VALUES ({', '.join(own)}, {n})" for n, own in enumerate([first, *others]))
+    database.run("SET sql_mode = ''", f"CREATE TABLE T ({columns}, n INT, PRIMARY KEY ({', '.join(names)}))", *inserts)
+    mode = {"mysql": "NO_BACKSLASH_ESCAPES", "mariadb": ""}[request.node.callspec.params["database"]]
+    database = evolve(database, options={**database.options, "sessionVariables": f"sql_mode='{mode}'"})
+    declared = ", ".join(f"{name} {declared}" for name, (_, declared, _) in zip(names, KEYS, strict=True))
+    wanted = spec(f"{declared}, n int", key=tuple(names))
+    epochs, _ = loaded(bulk(database, wanted, table="T", chunk_rows=1))
+    assert [len(lines) for lines in epochs] == [1] * len([first, *others]) + [0]
+    read = [json.loads(line["_raw"])["n"] for lines in epochs for line in lines]
+    with database.opened._connection() as connection:
+        asked = f"SELECT GROUP_CONCAT(n ORDER BY {', '.join(names)}) FROM T"
+        order = connection.createStatement().executeQuery(asked)
+        assert order.next()
+        assert ",".join(map(str, read)) == order.getString(1)
+
+
+@on_mariadb
+def test_strings_are_walked_in_the_order_of_their_collation(database: JdbcDatabase) -> None:
+    keys = ["", "'", "\\", "\\'", "\\' OR 1=1 -- ", "a", "B", "b2", "ß", "Z", "ö ", "\U0001f600"]
+    collation = "VARCHAR(20) CHARACTER SET utf8mb4 COLLATE utf8mb4_unicode_ci"
+    database.run("SET sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES'", f'CREATE TABLE "T" (k {collation} PRIMARY KEY)')
+    with database.opened._connection() as connection:
+        insert = connection.prepareStatement("INSERT INTO T VALUES (?)")
+        for key in keys:
+            insert.setString(1, key)
+            insert.execute()
+    epochs, _ = loaded(bulk(database, spec("k string", key=("k",)), table="T"))
+    assert [len(lines) for lines in epochs] == [4, 4, 4, 0]
+    assert sorted(line["k"] for lines in epochs for line in lines) == sorted(keys)
+    assert [line["k"] for line in epochs[-2]][-1] == "\U0001f600"
 
 
 @on_mariadb

@@ -22,7 +22,6 @@ from ...domain.table.schema import INTEGERS, Schema
 from ..shared.chunks import CHUNK_POSITIONS, Chunk, Chunks, Frontier, Piece, Progress
 from ..spark.schema import lazy, named, spark_type
 from ..spark.table_rows import TableRows
-from . import mysql
 from .database import Database
 from .keys import KeyColumn
 from .visible import Position, VisiblePositions, commits_of
@@ -98,7 +97,7 @@ class JdbcBulk(BulkSource):
         """The next chunks, which are already read; see `BulkSource.plan`.
 
         Raises:
-            BadInput: the table lacks a declared column.
+            BadInput: the table lacks a declared column, or cannot be read in the order of its key.
             NotInstalled: there is no JDBC driver for the database.
         """
         self._fetched.clear()
@@ -145,11 +144,6 @@ class JdbcBulk(BulkSource):
                 raise ConfigError(
                     f"a table is read in the order of its key, and column {column.name!r} is a {column.type.ddl};"
                     f" use: {', '.join(sorted(_KEY_TYPES))}"
-                )
-            if kind == "string" and self.database.settings.kind in mysql.KINDS:
-                raise ConfigError(
-                    f"key column {column.name!r} is a string, in which MySQL reads backslashes as escapes; write the"
-                    " table to Parquet files, and load those"
                 )
 
     @property
@@ -218,7 +212,9 @@ class JdbcBulk(BulkSource):
             own = self._rows.names(there)
             declared = self.schema.select(self.spec.key).columns
             named = ((each.type, there[own[each.name]]) for each in declared)
-            self._key = tuple(KeyColumn(found.name, kind, found.nullable, found.is_number) for kind, found in named)
+            self._key = tuple(
+                KeyColumn(found.name, kind, found.nullable, found.is_number, found.type) for kind, found in named
+            )
         return self._key
 
     def _range(self, piece: Piece) -> KeyRange:

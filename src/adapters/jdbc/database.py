@@ -14,11 +14,11 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from ...domain.duration import EPOCH
-from ...domain.errors import ConfigError, HeadwaterError, NotInstalled, SourceUnavailable
+from ...domain.errors import BadInput, ConfigError, HeadwaterError, NotInstalled, SourceUnavailable
 from ...domain.table.schema import INTEGERS, DataType
 from ..spark.errors import Fault
 from ..spark.jvm import java_class
-from . import mysql, postgresql, times
+from . import mysql, mysql_columns, postgresql, times
 from .columns import DatabaseColumn
 from .keys import Key, KeyColumn, Value, condition_after, condition_within, not_null
 
@@ -141,7 +141,8 @@ class Database:
         asked = f"SELECT * FROM {self.table_name(table)} WHERE 1 = 0"  # noqa: S608 - the name is quoted
         with self.translate_errors(f"reading {table}"), self._connection() as connection:
             found = connection.prepareStatement(asked).executeQuery().getMetaData()
-            return [DatabaseColumn.of(found, at + 1) for at in range(found.getColumnCount())]
+            columns = [DatabaseColumn.of(found, at + 1) for at in range(found.getColumnCount())]
+            return self._with_enums(connection, table, columns) if self.settings.kind in mysql.KINDS else columns
 
     def chunk(
         self,
@@ -178,6 +179,8 @@ class Database:
         where = "" if within is None else f" WHERE {within}"
         asked = f"SELECT {', '.join(selected)} FROM {self.table_name(table)}{where}"  # noqa: S608 - names are quoted
         rows = self.read(f"({asked}) headwater_chunk", table)
+        if self.settings.kind in mysql.KINDS:
+            rows = mysql_columns.read_floats(rows, columns)
         rows, no_times = times.read_texts(self.settings.kind, rows, columns)
         return rows, unread | no_times
 
@@ -200,21 +203,27 @@ class Database:
             key: the columns of the key, under their names in the database.
             after: the key of the other row; None to count from the beginning.
             number: how many rows, at least one.
+
+        Raises:
+            BadInput: the database finds the same key again: it compares the key otherwise than it writes it.
         """
         names, nullable = self._names(key)
         conditions = not_null(nullable)
         if (literals := self._literals(key, after)) is not None:
             conditions.append(condition_after(names, literals))
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
-        listed, skipped = ", ".join(names), number - 1
+        texts, listed, skipped = ", ".join(map(self._key_text, key)), ", ".join(names), number - 1
         standard = f"OFFSET {skipped} ROWS FETCH NEXT 1 ROWS ONLY"
         last = f"LIMIT 1 OFFSET {skipped}" if self.settings.kind in _LIMITED else standard
         found = self.row(
-            f"SELECT {listed} FROM {self.table_name(table)}{where} ORDER BY {listed} {last}"  # noqa: S608 - as above
+            f"SELECT {texts} FROM {self.table_name(table)}{where} ORDER BY {listed} {last}"  # noqa: S608 - as above
         )
         if found is None:
             return None
-        return [_plain(each, column) for each, column in zip(found, key, strict=True)]
+        reached = [_plain(each, column) for each, column in zip(found, key, strict=True)]
+        if after is not None and reached == [*after]:
+            raise BadInput(_stuck(table, key, reached))
+        return reached
 
     def row(self, sql: str) -> list[Any] | None:
         """The first row of a query's result, as the driver's texts (None: null); None if there is none.
@@ -286,6 +295,13 @@ class Database:
         finally:
             connection.close()
 
+    def _with_enums(self, connection: Any, table: str, columns: list[DatabaseColumn]) -> list[DatabaseColumn]:
+        listed = connection.prepareStatement(f"SHOW COLUMNS FROM {self.table_name(table)}").executeQuery()
+        types = dict[str, str]()
+        while listed.next():
+            types[listed.getString(1)] = listed.getString(2)
+        return mysql_columns.with_enums(columns, types)
+
     def _select(self, column: DatabaseColumn, wanted: DataType | None) -> tuple[str, str | None]:
         """A column's value in SQL, and the text of those values that Spark cannot read."""
         name = self.quoted(column.name)
@@ -293,11 +309,18 @@ class Database:
             return name, None
         if self.settings.kind == postgresql.KIND:
             return postgresql.select(column, name, wanted)
+        if self.settings.kind in mysql.KINDS:
+            return mysql_columns.select(self.settings.kind, column, name, wanted)
         return times.select(self.settings.kind, column, name, wanted), None
 
     def _names(self, key: Sequence[KeyColumn]) -> tuple[list[str], list[str]]:
         """The quoted names of a key's columns, and of those that may be null."""
         return [self.quoted(each.name) for each in key], [self.quoted(each.name) for each in key if each.nullable]
+
+    def _key_text(self, column: KeyColumn) -> str:
+        """The SQL for the text of a key value."""
+        name = self.quoted(column.name)
+        return mysql_columns.key_text(column, name) if self.settings.kind in mysql.KINDS else name
 
     def _literals(self, key: Sequence[KeyColumn], values: Key | None) -> list[str] | None:
         if values is None:
@@ -309,18 +332,17 @@ class Database:
 
         It could also be in another order than that of the column: texts as numbers.
         """
-        text, kind = str(value), column.type
-        # PostgreSQL reads a quoted literal in the type of the column, whatever that is: a uuid, an enum.
-        if self.settings.kind != postgresql.KIND:
-            if kind.name == "date":
-                date = java_class(self.session, "java.sql.Date").valueOf(text)
-                return str(self._dialect.compileValue(date))
-            if kind.name != "string" and column.is_number and _NUMBER.fullmatch(text):
-                return text
-        quoted = "'" + text.replace("'", "''") + "'"
-        # After an E, a backslash means the same whatever the server's settings say.
-        is_escaped = self.settings.kind == postgresql.KIND and "\\" in text
-        return "E" + quoted.replace("\\", "\\\\") if is_escaped else quoted
+        text, kind = str(value), self.settings.kind
+        if kind == postgresql.KIND:
+            return postgresql.literal(text)
+        if column.is_number and _NUMBER.fullmatch(text):
+            return text
+        if kind in mysql.KINDS:
+            return mysql_columns.literal(column, text)
+        if column.type.name == "date":
+            date = java_class(self.session, "java.sql.Date").valueOf(text)
+            return str(self._dialect.compileValue(date))
+        return "'" + text.replace("'", "''") + "'"
 
     @property
     def _dialect(self) -> Any:
@@ -347,3 +369,12 @@ def _plain(text: str, column: KeyColumn) -> Value:
     if kind in INTEGERS and _WHOLE.fullmatch(text):
         return int(text)
     return f"{Decimal(text):f}" if kind == "decimal" and _NUMBER.fullmatch(text) else text
+
+
+def _stuck(table: str, key: Sequence[KeyColumn], reached: Key) -> str:
+    types = ", ".join(f"{each.name!r} is a {each.database_type}" for each in key)
+    return (
+        f"table {table} cannot be read in the order of its key: behind {reached} the database finds the same key again,"
+        f" so it compares it otherwise than it writes it; key column {types}; read a view that casts it to a decimal or"
+        " a text"
+    )

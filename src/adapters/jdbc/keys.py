@@ -25,12 +25,14 @@ class KeyColumn:
         type: its declared type.
         nullable: whether it may be null.
         is_number: whether the database orders its values as numbers, whatever its declared type.
+        database_type: the database's name of its type.
     """
 
     name: str
     type: DataType
     nullable: bool
     is_number: bool
+    database_type: str
 
 
 def condition_after(names: Sequence[str], key: Sequence[str]) -> str:

@@ -17,7 +17,7 @@ from ...domain.table import schema
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, ROW_KIND
 from ...domain.table.schema import DataType
-from .faulty_values import times_out_of_range
+from .faulty_values import texts_not_utf8, times_out_of_range
 from .schema import named, sorted_entries, spark_type
 
 _WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
@@ -166,11 +166,13 @@ class TableRows:
 
 
 def _errors(source: Column, found: spark_types.DataType, value: Column, column: schema.Column) -> Iterator[Column]:
-    """What makes a value a dead letter: a loss, and a time out of range."""
+    """What makes a value a dead letter: a loss, a time out of range, and bytes that are no text."""
     if not column.type.is_nested and not _fits(found, spark_type(column.type)):
         lost = source.isNotNull() & ~source.eqNullSafe(value.cast(found))
         message = f"column {column.name!r}: {column.type.ddl} wanted, not "
         yield F.when(lost, F.concat(F.lit(message), source.cast("string")))
+    if isinstance(found, spark_types.BinaryType):
+        yield from texts_not_utf8(value, column)
     yield from times_out_of_range(source, value, column)
 
 

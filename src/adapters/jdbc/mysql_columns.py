@@ -1,0 +1,109 @@
+"""Columns of MySQL and MariaDB: their values as Spark reads them, and key values as texts and as SQL.
+
+The servers write some values inexactly, and compare some otherwise with their own texts: a FLOAT has six digits in
+its text, and the text of a BIT is compared as bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from attrs import evolve
+
+from ...domain.table.schema import DataType
+from ..spark.schema import named
+from . import decimals, times
+from .columns import DatabaseColumn
+from .keys import KeyColumn
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+_BIT, _DECIMAL, _FLOAT = "bit", "decimal", "float"
+_TEXT = "CAST({name} AS CHAR)"
+_NUMBER = "CAST({name} AS UNSIGNED)"
+_DOUBLE = "{name} * 1e0"
+_ENUMS = frozenset({"enum", "set"})
+_NUMBERED = _ENUMS | {_BIT}
+"""Types that are ordered by their numbers."""
+_BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_KEYS = {
+    _FLOAT: _DOUBLE,
+    **dict.fromkeys(_NUMBERED, _NUMBER),
+    **dict.fromkeys(_BYTES, "HEX({name})"),
+    # Drivers refuse dates of zeros.
+    **dict.fromkeys(("date", "datetime", "time", "timestamp"), _TEXT),
+}
+_HEX = re.compile(r"([0-9A-F]{2})*")
+_DIGITS = re.compile(r"[0-9]+")
+
+
+def with_enums(columns: Iterable[DatabaseColumn], types: Mapping[str, str]) -> list[DatabaseColumn]:
+    """The columns with the types ENUM and SET, which drivers call CHAR.
+
+    Args:
+        columns: the columns, as the driver describes them.
+        types: the server's own type of each, by its name.
+    """
+    own = {name: _plain(kind) for name, kind in types.items()}
+    return [evolve(each, type=own[each.name]) if own.get(each.name) in _ENUMS else each for each in columns]
+
+
+def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, str | None]:
+    """The SQL for a column's value as Spark can read it, and for the text of other values, which is null for this one.
+
+    Args:
+        kind: of the database.
+        column: the column.
+        name: its quoted name.
+        wanted: its declared type.
+
+    Returns:
+        The second is None if Spark can read all values.
+    """
+    own = _plain(column.type)
+    if own == _DECIMAL and column.precision > decimals.DIGITS:
+        text = _TEXT.format(name=name)
+        return (text, None) if wanted.name == "string" else decimals.select(column, name, wanted, text)
+    if own == _FLOAT:
+        return _DOUBLE.format(name=name), None
+    if own == _BIT and column.precision > 1:  # a BIT(1) is a boolean
+        return _NUMBER.format(name=name), None
+    return times.select(kind, column, name, wanted), None
+
+
+def read_floats(rows: DataFrame, columns: Mapping[DatabaseColumn, DataType | None]) -> DataFrame:
+    """The rows with each FLOAT, which was queried as a double, as a float."""
+    wanted = (column.name for column, wanted in columns.items() if wanted and _plain(column.type) == _FLOAT)
+    return rows.withColumns({name: named(name).cast("float") for name in wanted})
+
+
+def key_text(column: KeyColumn, name: str) -> str:
+    """The SQL for the exact text of a key value: of bytes as hexadecimal digits, of a BIT, ENUM or SET its number.
+
+    Args:
+        column: the column of the key.
+        name: its quoted name.
+    """
+    return _KEYS.get(_plain(column.database_type), "{name}").format(name=name)
+
+
+def literal(column: KeyColumn, text: str) -> str:
+    """The SQL for a key value, by its text of `key_text`.
+
+    Digits mean the same in every `sql_mode`; a backslash does not. The column's collation decides the comparison, as
+    it comes before that of a literal.
+    """
+    own = _plain(column.database_type)
+    if own in _NUMBERED and _DIGITS.fullmatch(text):
+        return text
+    if own in _BYTES and _HEX.fullmatch(text):
+        return f"x'{text}'"
+    return f"_utf8mb4 x'{text.encode().hex()}'"
+
+
+def _plain(name: str) -> str:
+    """The name of a type without its size and words such as UNSIGNED."""
+    return re.split(r"[ (]", name.lower(), maxsplit=1)[0]
