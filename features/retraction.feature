@@ -69,10 +69,10 @@ Feature: Changelog retraction
       {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
       """
     And all pipelines run until idle
-    And order_states is cut at 2024-03-03
+    And order_states is cut at 2024-03-02
     And these lines arrive at orders
       """
-      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":2,"user_id":8,"state":"new","amount":2.25,"mtime":"2024-03-02 09:00:00"}}
+      {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":2,"user_id":8,"state":"new","amount":2.25,"mtime":"2024-03-01 23:00:00"}}
       """
     And all pipelines run until idle
     Then order_states.totals shows exactly
