@@ -40,6 +40,14 @@ stop_session(session)
 print(find_spec("no_module_of_this_name"))
 """
 
+STOPPED = """
+from headwater.adapters.spark.session import open_session, stop_session
+session = open_session({"spark.master": "local[1]"})
+session.stop()
+stop_session(session)
+print("closed")
+"""
+
 WITHOUT_DELTA = """
 from headwater.adapters.delta.package import EXTENSIONS
 from headwater.adapters.spark.session import open_session
@@ -111,6 +119,12 @@ def test_a_session_leaves_standard_output_to_the_program(tmp_path: Path) -> None
 def test_modules_are_found_after_a_session_has_ended() -> None:
     done = subprocess.run([sys.executable, "-c", STOPPING], capture_output=True, text=True, check=False)
     assert done.stdout == "None\n", done.stderr
+
+
+@pytest.mark.delta
+def test_a_session_that_the_program_has_stopped_is_left_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=False)
+    assert done.stdout == "closed\n", done.stderr
 
 
 @pytest.mark.delta
