@@ -5,15 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-import pytest
 from attrs import define, field
 from pytest_bdd import given, parsers, then, when
 
 from ..app.api import Headwater
 from ..domain.ledger.generation import read_generations
 from ..domain.table.schema import Schema
-from .expected import failing_with
-from .failing_store import Crash, Fault
+from .expected import crashing, failing_with, missing
+from .failing_store import Fault
 from .tables import Table, assert_shows
 
 if TYPE_CHECKING:
@@ -53,6 +52,9 @@ class _Process:
             if not view.between:
                 answer = self.headwater.answer(f"{pipeline}.{view.name}")
                 self.seen[f"{pipeline}.{view.name}"] = answer.frame.collect(backend="polars").lazy(), view.schema
+
+
+headwater_process = missing("Given a process has opened PIPELINE")
 
 
 @given(parsers.parse("a process has opened {pipeline:S}"), target_fixture="headwater_process")
@@ -99,7 +101,7 @@ def process_fails(headwater_process: _Process, pipeline: str, name: str) -> None
 
 @when(parsers.re(rf"rebuilding (?P<pipeline>\S+) crashes (?P<moment>{'|'.join((*_NEW_TABLES, *_RECORD))})"))
 def rebuild_crashes(headwater_trial: Trial, pipeline: str, moment: str) -> None:
-    with pytest.raises(Crash):
+    with crashing():
         headwater_trial.rebuild(pipeline, fault=_NEW_TABLES.get(moment), at_record=_RECORD.get(moment))
 
 

@@ -20,8 +20,8 @@ from ..app.api import Headwater
 from ..domain.duration import parse_duration
 from ..domain.errors import ConfigError
 from ..domain.ledger.upkeep import Pin
-from .expected import failing_with, utc
-from .failing_store import Crash, Fault
+from .expected import crashing, failing_with, missing, utc
+from .failing_store import Fault
 from .tables import Table
 from .trial import Trial
 
@@ -65,6 +65,10 @@ def headwater_exits() -> Iterator[ExitStack]:
 def headwater_trial(headwater_backend: str, headwater_exits: ExitStack, tmp_path: Path) -> Trial:
     """The deployment that a scenario is about."""
     return Trial(tmp_path, headwater_backend, headwater_exits)
+
+
+headwater_pin = missing("Given a reader leases PIPELINE")
+headwater_second = missing("Given a second run has opened PIPELINE")
 
 
 # ---- the deployment
@@ -133,7 +137,7 @@ def one_epoch(headwater_trial: Trial, pipeline: str) -> None:
 
 @when(parsers.re(rf"(?P<pipeline>\S+) crashes (?P<moment>{'|'.join(_MOMENTS)})"))
 def crashes(headwater_trial: Trial, pipeline: str, moment: str) -> None:
-    with pytest.raises(Crash):
+    with crashing():
         headwater_trial.run([pipeline], fault=_MOMENTS[moment])
 
 
@@ -170,7 +174,9 @@ def is_cut(headwater_trial: Trial, pipeline: str, day: str) -> None:
 
 @when(parsers.parse("{duration:S} passes"))
 def time_passes(headwater_trial: Trial, duration: str) -> None:
-    headwater_trial.clock.sleep(parse_duration(duration))
+    if (span := parse_duration(duration)) <= timedelta():
+        raise ConfigError(f"{duration!r} passes: the clock only goes forward; give a duration such as 10m or 1d")
+    headwater_trial.clock.sleep(span)
 
 
 @when(parsers.parse("the dead letters of {pipeline:S} are read again"))
@@ -180,7 +186,7 @@ def replayed(headwater_trial: Trial, pipeline: str) -> None:
 
 @when(parsers.re(rf"reading the dead letters of (?P<pipeline>\S+) again crashes (?P<moment>{'|'.join(_MOMENTS)})"))
 def replay_crashes(headwater_trial: Trial, pipeline: str, moment: str) -> None:
-    with pytest.raises(Crash):
+    with crashing():
         headwater_trial.open(fault=_MOMENTS[moment]).replay(pipeline)
 
 
@@ -234,7 +240,7 @@ def history_loaded_from_now(headwater_trial: Trial, pipeline: str) -> None:
 
 @when(parsers.parse("loading the history of {pipeline:S} crashes after commit {number:d}"))
 def history_crashes(headwater_trial: Trial, pipeline: str, number: int) -> None:
-    with pytest.raises(Crash):
+    with crashing():
         headwater_trial.load(pipeline, fault=Fault(before=False, commit=number))
 
 

@@ -29,9 +29,12 @@ def as_records(table: Table, spec: RecordSpec) -> Iterator[str]:
     Blank cells are left out. A cell that does not fit its column's type stays text.
 
     Raises:
-        BadInput: the source has no such column.
+        BadInput: the source has no such column, or the table has one twice.
     """
     names, *rows = table
+    if len(set(names)) < len(names):
+        twice = next(name for name in names if list(names).count(name) > 1)
+        raise BadInput(f"the table of the step has column {twice!r} twice: name each column once")
     known = dict(converters(spec.schema, zone=spec.time_zone, to_json=to_json, written=from_text))
     if unknown := [name for name in names if name not in known]:
         raise BadInput(f"the source has no column {unknown[0]!r}; there are: {', '.join(known)}")

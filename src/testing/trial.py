@@ -15,7 +15,6 @@ from attrs import define, evolve, field
 
 from ..app.api import Headwater
 from ..app.config import BulkFiles, Deployment, FilesInput, PipelineSettings, SourceSettings, load
-from ..app.document.document import parse
 from ..app.registry.backends import Part, load_backend
 from ..app.run.auto import AutoRunner
 from ..app.run.backoff import Backoff
@@ -29,6 +28,7 @@ from ..domain.service.bulk_merge import BulkMergeSettings
 from ..domain.source.changelog.settings import CHANGE_FORMATS, ChangeSpec
 from ..domain.table.spec import TableSpec
 from .clock import ManualClock
+from .edit_toml import set_key, unset_key
 from .failing_store import FailingStore, Fault
 from .tables import Table, as_records
 
@@ -69,31 +69,18 @@ class Trial:
         self._reader = None
 
     def set(self, key: str, value: str) -> None:
-        """Set a key of the deployment file; the value is TOML, on one line."""
-        *table, name = key.split(".")
-        _, places = parse(self.file)
-        lines = self.file.read_text(encoding="utf-8").splitlines()
-        head = f"[{'.'.join(table)}]"
-        heads = [number for number, line in enumerate(lines, 1) if line.startswith(head)]
-        if at := places.get((*table, name)):
-            lines[at - 1] = f"{name} = {value}"
-        elif heads:
-            lines.insert(heads[0], f"{name} = {value}")
-        else:
-            lines += [head, f"{name} = {value}"]
-        self.deploy("\n".join(lines) + "\n")
+        """Set a key of the deployment file; see `set_key`."""
+        self.deploy(set_key(self._text, key, value, self.file))
 
     def unset(self, key: str) -> None:
-        """Remove a key from the deployment file; the key's value must be on one line.
+        """Remove a key from the deployment file; see `unset_key`."""
+        self.deploy(unset_key(self._text, key, self.file))
 
-        Raises:
-            ConfigError: the file does not set the key.
-        """
-        _, places = parse(self.file)
-        lines = self.file.read_text(encoding="utf-8").splitlines()
-        if (at := places.get(tuple(key.split(".")))) is None:
-            raise ConfigError(f"the deployment does not set {key}")
-        self.deploy("\n".join(lines[: at - 1] + lines[at:]) + "\n")
+    @property
+    def _text(self) -> str:
+        if not self.file.exists():
+            raise ConfigError("there is no deployment: begin the scenario with `Given the deployment FILE`")
+        return self.file.read_text(encoding="utf-8")
 
     def deployment(self) -> Deployment:
         """The deployment on this backend; its sources read what the test feeds."""
@@ -101,7 +88,7 @@ class Trial:
         chosen = {"HEADWATER_BACKEND__NAME": name, "HEADWATER_BACKEND__PATH": str(self.folder / "tables")}
         if engine or name in {"delta", "hudi-mor", "hudi-cow"}:  # one engine, so that a test knows which
             chosen["HEADWATER_BACKEND__ENGINE"] = engine or "spark"
-        inputs = (self.file.read_text(encoding="utf-8"), {**os.environ, **chosen})
+        inputs = (self._text, {**os.environ, **chosen})
         if self._loaded is None or self._loaded[:2] != inputs:
             deployment = load(self.file, inputs[1])
             sources = {name: self._redirect_source(source) for name, source in deployment.sources.items()}

@@ -14,7 +14,7 @@ from ..app.api.pipeline import Answer
 from ..domain.duration import parse_duration
 from ..domain.errors import VersionExpired
 from ..domain.table.schema import Schema
-from .expected import failing_with, utc
+from .expected import failing_with, missing, utc
 from .tables import Table, assert_shows
 from .trial import Trial
 
@@ -29,6 +29,9 @@ class _Held:
     @classmethod
     def of(cls, answer: Answer) -> _Held:
         return cls(answer.frame, answer.view.schema)
+
+
+headwater_held = missing("Given a reader holds VIEW")
 
 
 @given(parsers.parse("a reader holds {view:S}"), target_fixture="headwater_held")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -93,6 +94,17 @@ def test_a_run_goes_on_behind_the_cut(ran: str, tmp_path: Path, capsys: pytest.C
     assert main(["run", ran, "--until-idle"]) == 0
     capsys.readouterr()
     assert shown(ran, "states", capsys)[0] == {"state": "new", "orders": 3}
+
+
+def test_days_that_have_not_begun_stay(ran: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A mistyped year would put all days to come into the past, for good."""
+    days = shown(ran, "states.deltas", capsys)
+    for cut in ("2204-03-02", "9999-12-31"):
+        assert main(["roll", ran, "states", "--cut", cut]) == 2
+        assert f"pipeline 'states': the cut {cut} is in the future" in capsys.readouterr().err
+    assert shown(ran, "states.deltas", capsys) == days
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+    assert main(["roll", ran, "states", "--cut", str(tomorrow)]) == 0
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,13 @@ from typing import Any
 
 from attrs import frozen
 from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
 from pyspark.errors import PySparkException
 from pyspark.errors.exceptions.captured import CapturedException
 
 from ...domain.errors import (
     ClusterUnavailable,
+    ConfigError,
     HeadwaterError,
     NotInstalled,
     StoreUnavailable,
@@ -164,6 +166,7 @@ def translate_faults(table: str, place: str, interpret: Callable[[Fault], Headwa
     try:
         yield
     except (Py4JError, PySparkException) as error:
+        _check_running(error)
         fault = Fault.behind(error)
         if (raised := fault.raised) is not None:
             raise raised from error
@@ -183,6 +186,12 @@ def translate_faults(table: str, place: str, interpret: Callable[[Fault], Headwa
         raise
 
 
+def _check_running(error: Exception) -> None:
+    """Raise a `ConfigError` instead if the program has stopped Spark, of which the JVM says many things."""
+    if SparkContext._active_spark_context is None:
+        raise ConfigError("Spark has been stopped in this program; open another Headwater") from error
+
+
 def _without_file_system(place: str) -> str:
     """The message for a missing file system, with the remedy."""
     scheme = place.partition("://")[0]
@@ -197,6 +206,7 @@ def explain_read_errors() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:
+        _check_running(error)
         found = _met_in_reading(Fault.behind(error))
         if found is None:
             raise

@@ -91,10 +91,12 @@ def open_session(
 
 
 def stop_session(session: SparkSession) -> None:
-    """Stop a session that `open_session` has started.
+    """Stop a session that `open_session` has started, unless the program has stopped it.
 
     Spark deletes its jars then, but leaves them in the path of Python's modules, where the next import would fail.
     """
+    if session.sparkContext._jsc is None:
+        return
     jars = SparkFiles.getRootDirectory()
     session.stop()
     sys.path[:] = [each for each in sys.path if not each.startswith(jars)]

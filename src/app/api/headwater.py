@@ -7,7 +7,6 @@ from datetime import date
 from functools import partial
 from os import PathLike
 from threading import RLock
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
 from ...domain.epoch.epoch import Offsets, Publication
@@ -105,7 +104,7 @@ class Headwater(Declarations, ViewReader):
         self._making = RLock()
         self._pushes = Pushes()
         self._load: Bootstrap | None = None
-        self._stopped = self._ended = False
+        self._stopped = self._ended = self._closed = False
 
     @classmethod
     def from_config(
@@ -362,18 +361,17 @@ class Headwater(Declarations, ViewReader):
         return html_table(("pipeline", "service", "reads", "views"), rows, title=f"Headwater on {backend.name}{at}")
 
     def close(self) -> None:
-        """Stop the engine if this deployment has started it, and send the telemetry that waits."""
+        """Send the telemetry that waits, and stop the engine if this deployment started it; work is then refused."""
         try:
             self._telemetry.close()
         finally:
+            self._closed = True
             self._container.close()
 
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     def _for_programs(self, pipeline: str) -> Pipeline:
@@ -388,6 +386,8 @@ class Headwater(Declarations, ViewReader):
         self.deployment, self.services = deployment, services
 
     def _runner(self, pipeline: str) -> Runner:
+        if self._closed:
+            raise ConfigError("this Headwater is closed; open another one")
         find_service(self.services, pipeline)
         with self._making:
             if pipeline not in self._runners:

@@ -37,6 +37,10 @@ from .in_process import InProcess
 from .pipeline_status import status_of
 
 
+_MOST_DAYS_AHEAD = 31
+"""How far a cut may be ahead: a mistyped year is further."""
+
+
 @frozen(eq=False)
 class Answer:
     """The rows of a view as a lazy frame, with the view's columns and the engine of the frame."""
@@ -301,24 +305,35 @@ class Pipeline(InProcess):
         """Move the days before a cut into a retraction's past, or read a user-supplied past again.
 
         Args:
-            cut: the first day after the past; if not set, the day of the watermark, or today without a watermark.
+            cut: the first day after the past; if not set, the day of the watermark, or today without a watermark. It
+                is at most 31 days later than the later of these two.
 
         Returns:
             The cut.
 
         Raises:
             ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut; or
-                `cut` is not a date.
+                `cut` is not a date, or too far in the future.
             EpochConflict: the pipeline is running; nothing is changed.
             BadInput: a number of the user-supplied past cannot be stored as it is; nothing is changed.
         """
         default_cut = self.runner.service.default_cut
         if default_cut is None:
             raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
-        default = default_cut(self.ledger.watermark, self.clock.now())
+        now = self.clock.now()
+        default, today = default_cut(self.ledger.watermark, now), default_cut(None, now)
         day = default if cut is None else read_day(cut)
+        self._check_past(day, max(default, today))
         self.runner.do(partial(_roll, day))
         return day
+
+    def _check_past(self, cut: date, reached: date) -> None:
+        """Raise a `ConfigError` if days that have not begun would move into the past, which could not be undone."""
+        if cut.toordinal() > reached.toordinal() + _MOST_DAYS_AHEAD:
+            raise ConfigError(
+                f"pipeline {self.name!r}: the cut {cut} is in the future: neither its watermark nor the clock is later"
+                f" than {reached}. A cut cannot be taken back; give a day up to {_MOST_DAYS_AHEAD} days after that"
+            )
 
     def settled(self, keys: Any, *, at: Moment | None = None, as_of: Time | None = None) -> Any:
         """Return whether keys of a bulk merge are exact already; its bulk may still be loading.

@@ -78,17 +78,17 @@ def stream_offsets(wanted: str | Offsets, topics: Mapping[str, StreamSource], no
         SourceChanged: records after these offsets have been deleted; it is better to know before a long load.
     """
     if wanted == "beginning":
-        return _known({topic: stream.beginning() for topic, stream in topics.items()})
+        return _ask(topics, lambda stream: stream.beginning())
     if wanted == "now":
-        return _known({topic: stream.end() for topic, stream in topics.items()})
+        return _ask(topics, lambda stream: stream.end())
     offsets = _parse_offsets(wanted) if isinstance(wanted, str) else wanted
     if not isinstance(offsets, dict) or not set(offsets).issubset(topics):
         raise ConfigError(
             f"the offsets at which the stream takes over are given by topic; topics are: {', '.join(topics)}"
         )
     given = {topic: _start(topic, topics[topic], own, now) for topic, own in offsets.items()}
-    others = {topic: stream.beginning() for topic, stream in topics.items() if topic not in offsets}
-    return {**_known(others), **given}
+    others = {topic: stream for topic, stream in topics.items() if topic not in offsets}
+    return {**_ask(others, lambda stream: stream.beginning()), **given}
 
 
 def _start(topic: str, stream: StreamSource, given: Offsets, now: Now) -> Offsets:
@@ -101,9 +101,14 @@ def _start(topic: str, stream: StreamSource, given: Offsets, now: Now) -> Offset
     return start
 
 
-def _known(offsets: Mapping[str, Offsets | None]) -> Offsets:
+def _ask(topics: Mapping[str, StreamSource], start: Callable[[StreamSource], Offsets | None]) -> Offsets:
     """Offsets by topic, without those that are None: such a topic is read from its beginning."""
-    return {topic: own for topic, own in offsets.items() if own is not None}
+    found = {}
+    for topic, stream in topics.items():
+        with add_place(f"topic {topic!r} of the pipeline"):
+            if (own := start(stream)) is not None:
+                found[topic] = own
+    return found
 
 
 def _parse_offsets(wanted: str) -> Offsets:
@@ -112,8 +117,8 @@ def _parse_offsets(wanted: str) -> Offsets:
         parsed: Offsets = json.loads(text)
     except (OSError, ValueError) as error:
         raise ConfigError(
-            f"{wanted!r} is not a place where the stream takes over ({error}); write beginning, now, or offsets by"
-            " topic as JSON or as the path of a JSON file"
+            f"stream_from (--stream-from): {wanted!r} is not a place where the stream takes over ({error}); write"
+            " beginning, now, or offsets by topic as JSON or as the path of a JSON file"
         ) from error
     return parsed
 

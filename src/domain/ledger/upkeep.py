@@ -36,6 +36,7 @@ class Pin:
     publication: Publication
     leases: tuple[Lease, ...]
     _unpin: Callable[[str, str], None] = field(repr=False)
+    _held: Callable[[], Mapping[str, set[tuple[str, str]]]] = field(repr=False)
 
     @property
     def epoch(self) -> int:
@@ -48,6 +49,11 @@ class Pin:
             self._unpin(lease.table, lease.id)
 
     def __enter__(self) -> Self:
+        """Raise `LeaseNotFound` if the leases have ended or been released: the block would read what nothing keeps."""
+        if self._held().get(self.lease) != {(each.table, each.version) for each in self.leases}:
+            raise LeaseNotFound(
+                f"lease {self.lease!r} has ended or been released, so it keeps nothing; pin the version again"
+            )
         return self
 
     def __exit__(
@@ -190,7 +196,7 @@ class Upkeep:
                 self.keeper.pin(lease)
                 undo.callback(self.keeper.unpin, lease.table, lease.id)
             undo.pop_all()
-        return Pin(name, publication, leases, self.keeper.unpin)
+        return Pin(name, publication, leases, self.keeper.unpin, self._held)
 
     def _held(self) -> Mapping[str, set[tuple[str, str]]]:
         """The leased table versions by lease name, for leases that have not ended."""

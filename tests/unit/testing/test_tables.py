@@ -35,6 +35,11 @@ def test_a_column_that_the_source_lacks():
         list(as_records([["nme"], ["a"]], RecordSpec(SCHEMA)))
 
 
+def test_a_column_that_the_table_has_twice():
+    with pytest.raises(BadInput, match="has column 'id' twice: name each column once"):
+        list(as_records([["id", "name", "id"], ["1", "a", "2"]], RecordSpec(SCHEMA)))
+
+
 @pytest.mark.parametrize(
     "table",
     [

@@ -51,6 +51,41 @@ def test_a_setting_is_taken_out(trial):
         trial.unset("sources.contracts.event_time")
 
 
+NESTED = """
+[pipelines.sums]
+measures = { n = "count(*)", s = "sum(x)" }
+group = [
+  "a",
+]
+[pipelines.sums.past]
+path = "past.parquet"
+"""
+
+
+@pytest.mark.parametrize("key", ["measures.n", "measures.m", "group", "past"])
+@pytest.mark.parametrize("value", [None, '"count(x)"'])
+def test_a_setting_that_is_not_on_a_line_of_its_own_is_refused(trial, key, value):
+    """Another key of its line would be lost, and the scenario would test another deployment."""
+    trial.deploy(NESTED)
+    place = f"pipelines.sums.{key}"
+    message = f"does not set {place}" if (key, value) == ("measures.m", None) else f"setting {place} cannot be changed"
+    with pytest.raises(ConfigError, match=message):
+        trial.unset(place) if value is None else trial.set(place, value)
+    assert trial.file.read_text() == NESTED
+
+
+def test_a_value_that_is_not_toml_is_told(trial):
+    with pytest.raises(ConfigError, match=r"ranked\.top = three: the value is not valid TOML; a text needs quotes"):
+        trial.set("pipelines.ranked.top", "three")
+
+
+def test_a_scenario_needs_a_deployment(tmp_path):
+    empty = Trial(tmp_path, "memory", ExitStack())
+    for step in (empty.run, lambda: empty.set("run.retries", "7"), lambda: empty.unset("run.retries")):
+        with pytest.raises(ConfigError, match="there is no deployment: begin the scenario with `Given the deployment"):
+            step()
+
+
 def test_a_setting_that_is_wrong_is_told_as_in_the_file(trial):
     trial.set("pipelines.ranked.metod", '"rank"')
     with pytest.raises(

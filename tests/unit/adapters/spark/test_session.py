@@ -40,6 +40,33 @@ stop_session(session)
 print(find_spec("no_module_of_this_name"))
 """
 
+STOPPED = """
+from headwater.adapters.spark.session import open_session, stop_session
+session = open_session({"spark.master": "local[1]"})
+session.stop()
+stop_session(session)
+print("closed")
+"""
+
+STOPPED_BELOW = """
+from pyspark.sql import SparkSession
+from headwater import Headwater
+from headwater.domain.errors import ConfigError
+
+headwater = Headwater(backend="delta", path="lake", engine="spark", spark={"spark.master": "local[1]"}, environ={})
+headwater.files("rows", path=".", schema="id bigint, at timestamp")
+headwater.ranking("ranks", source="rows", group=["id"], id=["id"], order_by="at")
+handle = headwater.pipeline("ranks")
+SparkSession.getActiveSession().stop()
+for work in (lambda: headwater.run(until_idle=True), headwater.status, lambda: handle.epoch):
+    try:
+        work()
+    except ConfigError as error:
+        print(error)
+headwater.close()
+print("closed")
+"""
+
 WITHOUT_DELTA = """
 from headwater.adapters.delta.package import EXTENSIONS
 from headwater.adapters.spark.session import open_session
@@ -111,6 +138,21 @@ def test_a_session_leaves_standard_output_to_the_program(tmp_path: Path) -> None
 def test_modules_are_found_after_a_session_has_ended() -> None:
     done = subprocess.run([sys.executable, "-c", STOPPING], capture_output=True, text=True, check=False)
     assert done.stdout == "None\n", done.stderr
+
+
+@pytest.mark.delta
+def test_a_session_that_the_program_has_stopped_is_left_alone() -> None:
+    done = subprocess.run([sys.executable, "-c", STOPPED], capture_output=True, text=True, check=False)
+    assert done.stdout == "closed\n", done.stderr
+
+
+@pytest.mark.delta
+def test_work_on_spark_that_the_program_has_stopped_is_refused(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", STOPPED_BELOW], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    refused = "Spark has been stopped in this program; open another Headwater\n"
+    assert done.stdout == f"{refused * 3}closed\n", done.stderr
 
 
 @pytest.mark.delta

@@ -154,6 +154,14 @@ class TestRun:
             with pytest.raises(ConfigError, match="was asked to stop, and its run has ended; open another one"):
                 deployment.run(until_idle=True)
 
+    def test_work_after_the_close_is_refused(self, config):
+        with Headwater.from_config(config) as deployment:
+            deployment.run(until_idle=True)
+        deployment.close()
+        for work in (deployment.run, deployment.status, lambda: deployment.view("ranked")):
+            with pytest.raises(ConfigError, match="this Headwater is closed; open another one"):
+                work()
+
     def test_a_stop_before_the_run_ends_it_at_once(self, config):
         with Headwater.from_config(config) as deployment:
             deployment.stop()

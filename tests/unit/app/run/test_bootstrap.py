@@ -112,6 +112,22 @@ class TestOffsets:
         with pytest.raises(ConfigError, match=r"takes over"):
             stream_offsets(wanted, {"info": rows}, NOW)
 
+    def test_a_text_that_tells_nothing_names_the_option(self, rows):
+        with pytest.raises(ConfigError, match=r"stream_from \(--stream-from\): 'yesterday' is not a place where"):
+            stream_offsets("yesterday", {"info": rows}, NOW)
+
+    @pytest.mark.parametrize("wanted", ["beginning", "now", {}])
+    def test_an_error_of_a_stream_names_its_topic(self, rows, wanted):
+        class Missing(RowsSource):
+            def beginning(self):
+                raise ConfigError("there is no such topic")
+
+            end = beginning
+
+        with pytest.raises(ConfigError, match="no such topic") as refused:
+            stream_offsets(wanted, {"info": rows, "stock": Missing(rows.schema, rows.frame)}, NOW)
+        assert refused.value.__notes__ == ["topic 'stock' of the pipeline"]
+
 
 class TestEnds:
     """Behind the end of a source there is nothing until something comes."""

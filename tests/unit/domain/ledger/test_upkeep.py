@@ -136,6 +136,18 @@ class TestUpkeep:
             assert readable(ledger) == [1, 0]
         assert upkeep.leases() == []
 
+    @pytest.mark.parametrize("end", ["release", "unpin", "time"])
+    def test_a_block_of_a_pin_that_keeps_nothing_is_refused(self, store: MemoryStore, end: str) -> None:
+        clock = ManualClock()
+        ledger = opened(store, clock)
+        publish(ledger)
+        upkeep = Upkeep(ledger, store, Retention(1))
+        pin = upkeep.pin(ledger.as_of_epoch(0), "reader", HOUR)
+        ends = {"release": pin.release, "unpin": lambda: upkeep.unpin(pin.lease), "time": lambda: clock.sleep(HOUR)}
+        ends[end]()
+        with pytest.raises(LeaseNotFound, match=f"lease '{pin.lease}' has ended or been released.*pin"), pin:
+            pass
+
     def test_a_pin_ends_with_its_time(self, store: MemoryStore) -> None:
         clock = ManualClock()
         ledger = opened(store, clock)
