@@ -36,7 +36,6 @@ from ..sources.stream import NO_STREAMS
 from .in_process import InProcess
 from .pipeline_status import status_of
 
-
 _MOST_DAYS_AHEAD = 31
 """How far a cut may be ahead: a mistyped year is further."""
 
