@@ -285,10 +285,11 @@ class TestAccess:
         ("arguments", "told"),
         [
             (["--host", "0.0.0.0"], "requests need a token: set HEADWATER_TOKEN, or --token-file"),
-            (["--token-file", "missing"], "--token-file missing: cannot be read"),
-            (["--token-file", "binary"], "--token-file binary: is not in UTF-8"),
+            (["--token-file", "missing"], "--token-file missing cannot be read"),
+            (["--token-file", "binary"], "--token-file binary is not in UTF-8"),
+            (["--token-file", "empty"], "--token-file empty is empty"),
         ],
-        ids=["open", "no_file", "no_text"],
+        ids=["open", "no_file", "no_text", "empty"],
     )
     def test_what_the_command_refuses(
         self,
@@ -300,6 +301,7 @@ class TestAccess:
     ) -> None:
         monkeypatch.chdir(config.parent)
         Path("binary").write_bytes(b"\xff")
+        Path("empty").write_bytes(b"\n")
         assert main(["serve", str(config), *arguments]) == 2
         assert told in capsys.readouterr().err
 

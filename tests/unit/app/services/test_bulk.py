@@ -78,6 +78,13 @@ def test_a_password_may_come_from_a_file_of_its_own(tmp_path):
         loaded(tmp_path, text.replace('"secret"', '"secre"'))
 
 
+@pytest.mark.parametrize(("content", "told"), [(b"\xff\xfehunter2", "is not in UTF-8"), (b" \n", "is empty; write")])
+def test_a_file_without_a_readable_password_is_refused(tmp_path, content, told):
+    (tmp_path / "secret").write_bytes(content)
+    with pytest.raises(ConfigError, match=rf":22: pipelines.accounts.bulk.password_file: .*secret {told}"):
+        loaded(tmp_path, JDBC.replace('password = "${BANK_PASSWORD}"', 'password_file = "secret"'))
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
