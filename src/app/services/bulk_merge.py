@@ -72,9 +72,19 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
         return BulkMerge(settings, parts.engine)
 
     def open(self, settings: BulkMergeSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
-        """Open the changelog and the bulk; changes name their transaction if the service needs whole transactions."""
+        """Open the changelog and the bulk.
+
+        Changes name their transaction if the service needs whole transactions. Positions of messages that decide which
+        image is newer must be in the order of the commits: a chunk lacks what is committed after it was read.
+        """
         loaded = self.open_bulk(settings, pipeline, parts.sources)
-        return BulkGroup(parts.open(pipeline.sources[0], tells_transactions=settings.transactional), loaded)
+        metadata = settings.changelog.changes.metadata
+        changes = parts.open(
+            pipeline.sources[0],
+            tells_transactions=settings.transactional,
+            needs_commit_order=any(metadata.get(name) == "log_position" for name in settings.position),
+        )
+        return BulkGroup(changes, loaded)
 
     def open_bulk(self, settings: BulkMergeSettings, pipeline: PipelineSettings, sources: Sources) -> BulkSource:
         assert pipeline.bulk is not None

@@ -44,10 +44,33 @@ def shared_name(name: object) -> object:
     return found[1] if found else name
 
 
+POSITIONS = ("pos", "lsn", "scn")
+"""The log position: MySQL's position in the file, PostgreSQL's LSN or Oracle's SCN."""
+
+
+def _positioned(source: Message) -> str | None:
+    """The name of the log position that a message has."""
+    return next((name for name in POSITIONS if source.get(name) is not None), None)
+
+
 def _position(message: Message) -> object:
-    """The log position: MySQL's position in the file, PostgreSQL's LSN or Oracle's SCN."""
     source = source_of(message)
-    return next((at for name in ("pos", "lsn", "scn") if (at := source.get(name)) is not None), None)
+    return None if (name := _positioned(source)) is None else source[name]
+
+
+def check_commit_order(name: str | None) -> None:
+    """Check, by its name, that the log position of a message increases in the order of the commits.
+
+    LSN and SCN are those of the change. A transaction that commits later may have changed its rows earlier.
+
+    Raises:
+        Undecodable: it does not.
+    """
+    if name in ("lsn", "scn"):
+        raise Undecodable(
+            f"source.{name}: the position of a change, which does not increase in the order of the commits, so it does"
+            " not tell which image is newer; go by time: make a new pipeline without `position`, and set its `delay`"
+        )
 
 
 def row_number_of(message: Message) -> object:
@@ -153,8 +176,11 @@ class DebeziumDecoder(ChangeDecoder):
             return NO_ROWS
         if type(op) is not str or (rows := self._rows.get(op)) is None:
             raise Undecodable(f"op: one of Debezium's wanted (rows without an envelope are json), not {shown(op)}")
-        if not self._wanted(source_of(message)):
+        source = source_of(message)
+        if not self._wanted(source):
             return NO_ROWS
+        if self.spec.needs_commit_order:
+            check_commit_order(_positioned(source))
         return rows(message, self._images(schema))
 
     def metadata(self, message: Message) -> list[Any]:
