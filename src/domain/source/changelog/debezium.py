@@ -166,8 +166,6 @@ class DebeziumDecoder(ChangeDecoder):
             Undecodable: it is not a message of Debezium's, it truncates a table, an image is missing, or a value does
                 not fit its column.
         """
-        if record is None:  # a tombstone in a file
-            return NO_ROWS
         message, schema = opened(as_object(record, "message"))
         if message is None or ("op" not in message and _is_mark(message)):
             return NO_ROWS
