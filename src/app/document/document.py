@@ -155,11 +155,14 @@ def parse(file: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
         ConfigError: the file does not exist, or it is not valid TOML.
     """
     try:
-        return parse_text(file.read_bytes().decode(), file)
+        text = file.read_bytes().decode()
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}; name an existing TOML file") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except ValueError as error:  # a null character
+        raise ConfigError(f"{str(file)!r} is not a path: {error}; name an existing TOML file") from error
+    return parse_text(text, file)
 
 
 def parse_text(text: str, file: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:

@@ -244,6 +244,12 @@ class TestReading:
         ('"5m"', '"99999999999999d"', "deploy.toml:15: sources.contracts.watermark_delay: '99999999999999d' is too long: a "
          "duration is at most 365000d"),
         ('"5m"', '"-5m"', "deploy.toml:15: sources.contracts.watermark_delay: '-5m' is negative"),
+        ("[backend]", '[alerts]\ntimeout = "0s"\n[backend]', "deploy.toml:2: alerts.timeout: '0s' is not a duration longer "
+         "than 0, such as '5m'"),
+        ("[backend]", '[alerts]\ncheck = "0m"\n[backend]', "deploy.toml:2: alerts.check: '0m' is not a duration longer than 0, "
+         "such as '5m'"),
+        ("[backend]", '[telemetry]\nmetrics_every = "0s"\n[backend]', "deploy.toml:2: telemetry.metrics_every: '0s' is not a "
+         "duration longer than 0, such as '5m'"),
         ('"ranking"', '"rankin"', "deploy.toml:18: pipelines.contract_rank.service: 'rankin' is unknown; allowed: "
          "ranking, retraction, cumulate, wide_table, snapshots, bulk_merge, materialized_view; did you mean 'ranking'?"),
         ('"ranking"', '"bulk"', "deploy.toml:18: pipelines.contract_rank.service: 'bulk' is unknown; allowed: "
