@@ -90,7 +90,7 @@ class Document:
         return dict(found)
 
     def build(self, path: KeyPath, build: Callable[[], _T]) -> _T:
-        """Call `build` and return its result; name the path in its errors.
+        """Call `build` and return its result; name the path in its errors, or the key in it that they begin with.
 
         Raises:
             ConfigError: `build` refuses the values; the message names the place.
@@ -98,7 +98,9 @@ class Document:
         try:
             return build()
         except ConfigError as error:
-            raise self.error(path, str(error)) from error
+            message = self._scrub(path, str(error))
+            at = self._first_key(path, message)
+            raise ConfigError(f"{self.place(at)}: {message.removeprefix(f'{at[-1]}: ')}") from error
 
     def check_columns(self, path: KeyPath, columns: tuple[str, ...], *names: str | None) -> None:
         """Refuse names at a path that are not columns.
@@ -127,6 +129,14 @@ class Document:
             hidden = self._texts_within(path)
             message = f"the value of {hidden[0].variable} is not {key.kind.expects}" if hidden else str(error)
             raise self.error(path, message) from (None if hidden else error)
+
+    def _first_key(self, path: KeyPath, message: str) -> KeyPath:
+        """The path of the key that a message begins with, if the table at `path` has it; else `path`."""
+        word = message.partition(" ")[0].rstrip(":")
+        found: Any = self.tree
+        for part in path:
+            found = found.get(part, {}) if isinstance(found, dict) else {}
+        return (*path, word) if isinstance(found, dict) and word in found else path
 
     def _texts_within(self, path: KeyPath) -> list[EnvironmentText]:
         return [text for at, texts in self.environment.items() if at[: len(path)] == path for text in texts]

@@ -262,7 +262,7 @@ class TestReading:
          'text, such as ["a"]'),
         ('["contract_id"]', '["contractid"]', "deploy.toml:21: pipelines.contract_rank.id: no such column: 'contractid' is "
          "unknown; allowed: project_id, contract_id, sign_time, amount; did you mean 'contract_id'?"),
-        ('"dense_rank"', '"row_number"', "deploy.toml:17: pipelines.contract_rank: method row_number needs tie_break: "
+        ('"dense_rank"', '"row_number"', "deploy.toml:23: pipelines.contract_rank.method: method row_number needs tie_break: "
          "without it, equal order values have no certain order"),
         ('segment = "1d"', 'segment = "1d"\ntime_zone = "Mars/Olympus"', "deploy.toml:25: "
          "pipelines.contract_rank.time_zone: 'Mars/Olympus' is not an IANA time zone such as 'Asia/Shanghai' or 'UTC'"),
