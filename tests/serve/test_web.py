@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 
 from headwater import Headwater
 from headwater.app.cli.main import main
+from headwater.app.cli.serve import _read_token
 from headwater.app.serve.observer import Observer
 from headwater.app.serve.web import web_app
 
@@ -304,6 +305,12 @@ class TestAccess:
         Path("empty").write_bytes(b"\n")
         assert main(["serve", str(config), *arguments]) == 2
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "token"), [("abc\n", "abc"), ("", None)])
+def test_a_line_break_is_no_part_of_the_token(monkeypatch: pytest.MonkeyPatch, given: str, token: str | None) -> None:
+    monkeypatch.setenv("HEADWATER_TOKEN", given)
+    assert _read_token(None) == token
 
 
 def wait_for_line(server: subprocess.Popen[str]) -> str:
