@@ -138,6 +138,78 @@ def test_texts_become_what_the_schema_declares(ddl: str, written: str, value: ob
     assert (found, type(found)) == (value, type(value))
 
 
+LABELLED = '{"data":[{"x":VALUE}],"mysqlType":{"x":"TYPE"},"type":"INSERT"}'
+
+
+def labelled(type_: str, value: str) -> str:
+    return LABELLED.replace("VALUE", value).replace("TYPE", type_)
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "label"),
+    [
+        ("enum('sad','ok')", '"2"', "ok"),
+        ("enum('sad','ok')", "1", "sad"),
+        ("enum('sad','ok')", '"0"', ""),
+        ("enum('sad','ok')", "null", None),
+        ("enum('0','1')", '"1"', "0"),
+        ("ENUM( 'a,b' , 'it''s', ''', ''' )", '"1"', "a,b"),
+        ("ENUM( 'a,b' , 'it''s', ''', ''' )", '"2"', "it's"),
+        ("ENUM( 'a,b' , 'it''s', ''', ''' )", '"3"', "', '"),
+        ("enum('','é') charset utf8mb4", '"2"', "é"),
+        ("enum('sad','ok')", '"sad"', "sad"),
+        ("set('a','b','c')", '"5"', "a,c"),
+        ("set('a','b','c')", '"0"', ""),
+        ("varchar(9)", '"2"', "2"),
+        ("settings", '"2"', "2"),
+    ],
+)
+def test_the_numbers_of_enums_and_sets_become_their_labels(type_: str, value: str, label: str | None) -> None:
+    assert Decoding("canal-json", "x string").value(labelled(type_, value)) == label
+
+
+def test_a_set_may_have_64_labels() -> None:
+    type_ = f"set({','.join(map(repr, map(str, range(64))))})"
+    assert Decoding("canal-json", "x string").value(labelled(type_, f'"{2**63 + 1}"')) == "0,63"
+
+
+def test_a_column_of_integers_keeps_the_numbers_of_an_enum() -> None:
+    assert Decoding("canal-json", "x int").value(labelled("enum('sad','ok')", '"2"')) == 2
+
+
+def test_each_message_has_its_own_labels() -> None:
+    types = ("enum('a')", "enum('b')", "enum('b')", "int", "enum('a')")
+    found = Decoding("canal-json", "x string").rows(*(labelled(each, '"1"') for each in types))
+    assert [value for _, value in found] == ["a", "b", "b", "1", "a"]
+
+
+def test_the_old_value_of_an_enum_becomes_its_label() -> None:
+    message = (
+        '{"data":[{"id":"1","x":"2"},{"id":"2","x":"1"}],"old":[{"x":"1"},{"x":null}],'
+        '"mysqlType":{"id":"int","x":"enum(\'sad\',\'ok\')"},"type":"UPDATE"}'
+    )
+    decoding = Decoding("canal-json", "id int, x string")
+    rows = [("-U", 1, "sad"), ("+U", 1, "ok"), ("-U", 2, None), ("+U", 2, "sad")]
+    assert decoding.rows(message) == rows
+    assert decoding.rows(str(decoding.lines(message)[2]["_raw"])) == rows[2:]
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "why"),
+    [
+        ("enum('sad','ok')", "3", "it has no such label: enum('sad','ok')"),
+        ("set('a','b')", "4", "it has no such label: set('a','b')"),
+        ("enum", "1", "its labels are not known: enum; declare the column as bigint"),
+        (r"enum('a\\b')", "1", r"its labels are not known: enum('a\b'); declare the column as bigint"),
+        ("set('a ','b')", "1", "its labels are not known: set('a ','b'); declare the column as bigint"),
+        ("enum('a', b)", "1", "its labels are not known: enum('a', b); declare the column as bigint"),
+    ],
+)
+def test_refuses_a_number_whose_label_is_not_known(type_: str, value: str, why: str) -> None:
+    found = Decoding("canal-json", "x string").refusal(labelled(type_, f'"{value}"'))
+    assert found == f"column 'x': string wanted, not '{value}' ({why})"
+
+
 def test_characters_that_are_no_bytes() -> None:
     why = Decoding("canal-json", "x binary").refusal('{"data":[{"x":"\u20ac"}],"type":"INSERT"}')
     assert why == "column 'x': binary wanted, not '€' (characters that are not bytes)"

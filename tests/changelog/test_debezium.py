@@ -466,7 +466,9 @@ def test_positions_of_changes_are_refused_where_those_of_commits_are_needed(op: 
     for name, source in (("lsn", POSTGRES), ("scn", oracle)):
         refusal = decoding.refusal(change(op, *images, source))
         assert refusal.startswith(f"source.{name}: the position of a change, which does not increase in the order of")
-        assert refusal.endswith("go by time: make a new pipeline without `position`, and set its `delay`")
+        assert refusal.endswith(
+            "load the database's table with position_query, or leave `position` out and set `delay`"
+        )
     assert decoding.rows(change("m", None, None, POSTGRES), change(op, *images, {**POSTGRES, "table": "other"})) == []
     assert {row[-1] for row in decoding.rows(change(op, *images))} == {484}
 

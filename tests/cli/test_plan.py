@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import pytest
 
@@ -16,6 +17,8 @@ from headwater.domain.errors import HeadwaterError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from headwater.testing.kafka_broker import KafkaBroker
 
 DEPLOYMENT = """
 [backend]
@@ -259,3 +262,63 @@ def test_memory_keeps_nothing(built: Path, tmp_path: Path, capsys: pytest.Captur
     assert main(["plan", str(tmp_path / "deploy.toml")]) == 0
     printed = capsys.readouterr()
     assert (printed.out, "nothing is stored" in printed.err) == ("", True)
+
+
+PUBLISHED = """
+[backend]
+name = "delta"
+engine = "local"
+path = "{folder}/lake"
+[sources.events]
+kind = "files"
+path = "{folder}/in"
+format = "json"
+schema = "id int, v int"
+[pipelines.ranked]
+service = "ranking"
+source = "events"
+group = ["v"]
+id = ["id"]
+order_by = "v"
+segment = "10"
+offset = "0"
+[pipelines.ranked.publish]
+servers = "{servers}"
+topic = "{topic}"
+"""
+
+
+@pytest.mark.kafka
+def test_edits_of_what_is_published(kafka: KafkaBroker, tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    topics = [f"ranked-{number}-{uuid4().hex[:8]}" for number in (1, 2)]
+    for topic in topics:
+        kafka.create_topic(topic)
+    former, other = (PUBLISHED.format(folder=tmp_path, servers=kafka.servers, topic=topic) for topic in topics)
+
+    def plan_and_run(text: str) -> tuple[str, str]:
+        """The verdict on an edit, and its reason; a run does the same."""
+        (tmp_path / "in" / f"{len(list(tmp_path.glob('in/*')))}.json").write_text('{"id": 1, "v": 2}\n')
+        with Headwater.from_text(text) as headwater:
+            found = next(each for each in planned(headwater).values() if each.name in headwater.deployment.pipelines)
+            if found.stops:
+                with pytest.raises(HeadwaterError) as refused:
+                    headwater.run(until_idle=True)
+                assert (str(refused.value),) == found.details
+            else:
+                headwater.run(until_idle=True)
+        return found.verdict.value, "; ".join(found.details)
+
+    first = "topic {} has none of its rows, and first gets all rows of view ranks"
+    assert plan_and_run(former) == ("new", first.format(topics[0]))
+    assert plan_and_run(former) == ("nothing", "")
+    upserts = 'format = "upsert-json"\n'
+    verdict, why = plan_and_run(former + upserts)
+    assert (verdict, "with other settings (format" in why) == ("refused", True)
+    assert plan_and_run(other + upserts) == ("nothing", first.format(topics[1]))
+    verdict, why = plan_and_run(other.replace(".ranked", ".renamed"))
+    assert (verdict, "has the records of ranked.ranks" in why) == ("refused", True)
+    with Headwater.from_text(other.replace(f'{kafka.servers}"\ntopic', '127.0.0.1:9"\ntopic')) as headwater:
+        found = planned(headwater)["ranked"]
+    assert found.verdict is Verdict.NOTHING
+    assert f"it is not known whether topic {topics[1]} can be continued: Kafka at 127.0.0.1:9" in found.details[0]

@@ -21,7 +21,15 @@ from headwater.adapters.spark import program_source
 from headwater.adapters.spark.schema import compute, drop_rows
 from headwater.app.api.pipeline import Pipeline
 from headwater.app.run.runner import Runner
-from headwater.domain.errors import BadInput, ConfigError, EngineLimit, NotSupported, SourceChanged, SumOverflow
+from headwater.domain.errors import (
+    BadInput,
+    ConfigError,
+    EngineLimit,
+    NotSupported,
+    SinkUnavailable,
+    SourceChanged,
+    SumOverflow,
+)
 from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.table.row_kind import KNOWN
 from tests.properties.effort import examples
@@ -214,6 +222,29 @@ def test_a_push_that_is_interrupted_when_it_has_just_published_is_not_a_new_one(
             patched.setattr(of, method, interrupted_after(getattr(of, method), "states"))
             headwater.push("orders", rows((1, "new")))
         check_repeats(headwater)
+
+
+@pytest.mark.parametrize("number", [None, 7])
+def test_a_push_tells_that_it_has_published_also_after_a_retry(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int | None
+) -> None:
+    """The topic of the pipeline could not be reached just after the tables were written."""
+    faults = iter([SinkUnavailable("the topic cannot be reached")])
+
+    def publish_to_sink(runner: Runner, _phase: object) -> None:
+        if runner.ledger.latest:
+            for fault in faults:
+                raise fault
+
+    monkeypatch.setattr(Runner, "publish_to_sink", publish_to_sink)
+    with Headwater(path=tmp_path / "lake", backend="delta", engine="local", run={"retry_wait": "1ms"}) as headwater:
+        headwater.stream("orders", schema=SCHEMA, event_time="at")
+        headwater.retraction(
+            "states", source="orders", group=["state"], measures={"n": "count(*)"}, updated_at="at", identity="none"
+        )
+        assert headwater.push("orders", rows((1, "new")), number=number)
+        assert (next(faults, None), headwater.epoch("states")) == (None, 0)
+        assert not headwater.push("orders", rows((1, "new")), number=number or 0)
 
 
 def test_a_frame_that_failed_before_it_was_published_is_a_new_one(

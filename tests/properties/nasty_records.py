@@ -74,6 +74,13 @@ ODD = f"{_ODD_NUMBERS}|{_ODD_TEXTS}|{_ODD_TIMES}|{_ODD_NESTED}".split("|")
 _PLACES = ('"b9.01:%d"', '"a:b:7"', '"7"', '"x:"', '":5"', '"f:-5"', '"f.9:99999999999999999999"', '"f.1:007"', "7")
 _FILES = ('"bin.9"', '"bin9.01"', '"007"', '"bin"', '""', '"bin.1234567890123456789"', '"né.7"', r'"b\u0069n.1"')
 _GTIDS = ('"3e11fa47-71ca-11e1:%d"', '"0-1-%d"', '"x"', '""', "null", "7")
+_TYPES = (
+    '{"id": "bigint", "n": "varchar(20)"}',
+    '{"id": "bigint", "n": "enum(\'a\',\'b\')"}',
+    '{"id": "bigint", "n": "set"}',
+    '{"n": "varchar(20)", "m": 1}',
+    "null",
+)
 _OLDS = (("n",), ("n", "at"), ("a", "n"), (), ("id", "i", "s", "t", "d", "f"), ("bin", "wall", "day", "o"), None)
 _BREAKS: Sequence[Callable[[str, Random], str]] = (
     lambda text, r: text[: r.randrange(len(text))],
@@ -235,7 +242,7 @@ class Writer:
                 ("gtid", gtid.replace("%d", "8") if self._breaks() else draw.choice(['""', '"u:1"', '"u:2"'])),
                 ("id", self._or_odd("7")),
                 ("isDdl", self._or_odd("false")),
-                ("mysqlType", '{"id": "bigint", "n": "varchar(20)"}'),
+                ("mysqlType", draw.choice(_TYPES) if self._breaks(0.2) else _TYPES[0]),
                 ("old", old if kind == "UPDATE" else "null"),
                 ("pkNames", '["id"]'),
                 ("sql", self._or_odd('""')),

@@ -147,6 +147,15 @@ def test_several_chunks_make_an_epoch(bulk: Callable[..., BulkSource], tmp_path:
     assert load.source.lag(load.after) == ""
 
 
+def test_a_folder_without_files_is_told(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
+    load = Loaded(bulk(str(tmp_path), spec(), 2, 3))
+    assert (load.source.lag(None), load.source.remaining(None)) == ("no file yet", ())
+    parquet(tmp_path / "a.parquet", range(2))
+    assert (load.source.lag(None), len(load.read())) == ("1 file", 2)
+    (tmp_path / "a.parquet").unlink()
+    assert load.source.lag(load.after) == ""
+
+
 def test_lines_are_cut_by_about_so_many_and_each_is_read_once(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
     text = "".join(json.dumps({"id": each, "balance": "1.00"}) + "\n" for each in range(100, 150))
     (tmp_path / "1.json").write_text(text)

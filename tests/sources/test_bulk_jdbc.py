@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from itertools import count
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -214,6 +217,72 @@ def test_the_position_is_that_of_the_log_before_and_after_the_query(bank: JdbcDa
     assert {(line["pos"], line["_reach_0"]) for line in rows(source.read(offsets).rows)} == {(41, 41)}
     with pytest.raises(BadInput, match="must give one row with a column for each of the position: pos"):
         bulk(bank, wanted, position="SELECT POS, POS FROM LOG").plan(None, None)
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_a_change_that_is_in_the_log_and_not_seen_yet_is_after_the_position(hung_update: HungUpdate) -> None:
+    """A commit that waits for a standby server is in PostgreSQL's log, but queries do not see it."""
+    bank, asked = hung_update.bank, "SELECT pg_wal_lsn_diff(pg_current_wal_insert_lsn(), '0/0')"
+    wanted = spec("account_id bigint, balance decimal(18,2), pos bigint", position=("pos",))
+    before, later = (bulk(bank, wanted, position=asked, chunk_rows=1) for _ in range(2))
+    first = planned(before, None)
+    assert first is not None
+    position = rows(before.read(first).rows)[0]["pos"]
+    with hung_update():
+        second = planned(before, first.until)
+        assert second is not None
+        (line,) = rows(before.read(second).rows)
+        assert (line["account_id"], line["balance"], line["pos"]) == (2, Decimal(0), position)
+        assert line["_reach_0"] > position
+        later._positions.patience = 0.3
+        assert planned(later, None) is None
+        (told,) = later.trouble
+        assert told.startswith("the next chunk: transactions that were open when it was to be read are still open")
+        assert later.lag(None) == f"rows of {bank.schema}.ACCOUNTS"
+    offsets = planned(later, None)
+    assert offsets is not None
+    assert rows(later.read(offsets).rows)[0]["pos"] > position
+    assert (later.trouble, bank.rows("ACCOUNTS")[-1]["BALANCE"]) == ((), Decimal(1))
+
+
+@define(eq=False)
+class HungUpdate:
+    """A bank of accounts 1, 2 and 3 without money, and an update of account 2 that waits for a standby server."""
+
+    bank: JdbcDatabase
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """While it waits; then it is acknowledged."""
+        with ThreadPoolExecutor(2) as pool:
+            self._configure("SET synchronous_standby_names = 'nowhere'")
+            try:
+                while not self._waiting:  # the setting needs a moment
+                    wait([pool.submit(self.bank.run, 'UPDATE "ACCOUNTS" SET "OWNER" = \'\' WHERE "ACCOUNT_ID" = 3')], 1)
+                pool.submit(self.bank.run, 'UPDATE "ACCOUNTS" SET "BALANCE" = 1 WHERE "ACCOUNT_ID" = 2')
+                while self._waiting < 2:
+                    sleep(0.1)
+                yield
+            finally:
+                self._configure("RESET synchronous_standby_names")
+
+    @property
+    def _waiting(self) -> int:
+        found = self.bank.opened.row("SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'SyncRep'")
+        assert found
+        return int(found[0])
+
+    def _configure(self, setting: str) -> None:
+        with self.bank.opened._connection() as connection:
+            connection.createStatement().execute(f"ALTER SYSTEM {setting}")
+            connection.createStatement().execute("SELECT pg_reload_conf()")
+
+
+@pytest.fixture
+def hung_update(postgres_bank: JdbcDatabase) -> HungUpdate:
+    postgres_bank.insert('"ACCOUNTS"', [(each, "", Decimal(0), None, None) for each in (1, 2, 3)])
+    return HungUpdate(postgres_bank)
 
 
 def test_a_row_that_has_its_own_position_brings_it(bank: JdbcDatabase) -> None:

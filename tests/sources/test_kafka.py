@@ -322,6 +322,24 @@ def test_a_restored_topic_is_read_on(kafka: KafkaBroker, topic: str, engine: Eng
     assert source_of(engine, kafka, topic).plan(restored.until, NOW) is None  # knows no id: takes the present one
 
 
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_topic_that_is_restored_while_a_process_reads_it_is_read_on(
+    kafka: KafkaBroker, topic: str, engine: Engine, *, waits: bool
+) -> None:
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    trusting = engine.kafka(KafkaSettings(kafka.servers, (topic,), topic_ids="ignore"), SPEC)
+    found = planned(trusting)
+    assert ids(trusting, found) == list(range(10))
+    remake(kafka, topic, partitions=2)
+    time.sleep(1 if waits else 0)  # the client, which waits for offset 10, may notice that there is none yet
+    kafka.produce(topic, messages(*range(12)), partition=0)
+    patiently(trusting, found.until)
+    restored = planned(trusting, found.until)
+    assert ids(trusting, restored) == [10, 11]
+    kafka.produce(topic, messages(12), partition=0)
+    assert ids(trusting, planned(trusting, restored.until)) == [12]
+
+
 def test_offsets_without_ids_are_read_on(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
     kafka.produce(topic, messages(*range(10)), partition=0)
     source = source_of(engine, kafka, topic)

@@ -76,6 +76,8 @@ class FileBulk(BulkSource):
     def lag(self, after: Offsets | None) -> str:
         so_far = self._progress(after)
         waiting = len(self._pieces.waiting(so_far.frontier))
+        if not waiting and so_far.frontier is None:
+            return "no file yet"
         files = f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else ""
         failed = f"{len(so_far.left)} failed" if so_far.left else ""
         return ", ".join(filter(None, (files, failed)))

@@ -25,6 +25,7 @@ from ..spark.table_rows import TableRows
 from . import mysql
 from .database import Database
 from .keys import KeyColumn
+from .visible import Position, VisiblePositions, commits_of
 
 _END = "end"
 """The frontier after the last chunk, which has no upper bound."""
@@ -56,8 +57,8 @@ class _Read:
 
     rows: DataFrame
     at: datetime
-    low: tuple[str, ...]
-    high: tuple[str, ...]
+    low: Position
+    high: Position
 
 
 @define(eq=False)
@@ -65,8 +66,8 @@ class JdbcBulk(BulkSource):
     """Loads a table that keeps changing during the load.
 
     A chunk is read as a whole when it is planned, and is cached for its epoch. So no query is run twice, and a chunk
-    that fails delays only itself. Its time is the database's time after the query. Its position is the log's position
-    before the query, and its reach the position after it.
+    that fails delays only itself. Its time is the database's time after the query. Its position is one of the log's
+    before the query, up to which the query sees all changes. Its reach is the log's position after the query.
 
     Args:
         database: the database of the table.
@@ -84,11 +85,13 @@ class JdbcBulk(BulkSource):
     _fetched: dict[str, _Read] = field(init=False, factory=dict)
     _key: tuple[KeyColumn, ...] | None = field(init=False, default=None)
     _uncut: str | None = field(init=False, default=None)
+    _positions: VisiblePositions = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.schema = self.spec.records.columns
         self._check()
         self._rows = TableRows(self.settings.table, evolve(self.spec.records, schema=self.schema.without(self._asked)))
+        self._positions = VisiblePositions(self._position, commits_of(self.database, self.spec.delay))
         self._chunks = Chunks(self._cut, self._attempt, self.settings.chunks_per_epoch)
 
     def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:  # noqa: ARG002 - the port's
@@ -159,6 +162,7 @@ class JdbcBulk(BulkSource):
         if frontier == _END:
             return None
         try:
+            self._low()  # while there is none, no chunk can be read, and none need be looked for
             key = self._key_columns()
             last = self.database.nth(self.settings.table, key, frontier, self.settings.chunk_rows)
         except SourceUnavailable as error:
@@ -179,7 +183,7 @@ class JdbcBulk(BulkSource):
         return timed_piece, None
 
     def _fetch(self, piece: Piece) -> _Read:
-        low = self._position()
+        low = self._low()
         table, key, (after, until, *_read_at) = self.settings.table, self._key_columns(), piece
         columns = self.database.columns(table)
         own = self._rows.names(each.name for each in columns)
@@ -191,7 +195,11 @@ class JdbcBulk(BulkSource):
             kept = chosen.select(*map(named, (*own.values(), *unread.values()))).localCheckpoint(eager=True)
         return _Read(self._rows.typed(kept, unread), self.database.now(self.settings.clock), low, self._position())
 
-    def _position(self) -> tuple[str, ...]:
+    def _low(self) -> Position:
+        """The position of rows that are queried next; empty if the table has it."""
+        return self._positions.newest() if self._asked else ()
+
+    def _position(self) -> Position:
         asked = self.settings.position
         if asked is None or not self.spec.position:
             return ()

@@ -49,7 +49,6 @@ _DRIVERS = {
     "postgresql": "org.postgresql.Driver",
     "sqlserver": "com.microsoft.sqlserver.jdbc.SQLServerDriver",
 }
-_POSTGRESQL = "postgresql"
 _LIMITED = mysql.KINDS | {"sqlite"}
 _WHOLE = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?")
@@ -292,7 +291,7 @@ class Database:
         name = self.quoted(column.name)
         if wanted is None:
             return name, None
-        if self.settings.kind == _POSTGRESQL:
+        if self.settings.kind == postgresql.KIND:
             return postgresql.select(column, name, wanted)
         return times.select(self.settings.kind, column, name, wanted), None
 
@@ -312,7 +311,7 @@ class Database:
         """
         text, kind = str(value), column.type
         # PostgreSQL reads a quoted literal in the type of the column, whatever that is: a uuid, an enum.
-        if self.settings.kind != _POSTGRESQL:
+        if self.settings.kind != postgresql.KIND:
             if kind.name == "date":
                 date = java_class(self.session, "java.sql.Date").valueOf(text)
                 return str(self._dialect.compileValue(date))
@@ -320,7 +319,7 @@ class Database:
                 return text
         quoted = "'" + text.replace("'", "''") + "'"
         # After an E, a backslash means the same whatever the server's settings say.
-        is_escaped = self.settings.kind == _POSTGRESQL and "\\" in text
+        is_escaped = self.settings.kind == postgresql.KIND and "\\" in text
         return "E" + quoted.replace("\\", "\\\\") if is_escaped else quoted
 
     @property

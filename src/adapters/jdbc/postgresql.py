@@ -8,6 +8,7 @@ from __future__ import annotations
 from ...domain.table.schema import DataType
 from .columns import DatabaseColumn
 
+KIND = "postgresql"
 _TEXTS = {
     **dict.fromkeys(("date", "numeric", "time", "timestamp", "timetz"), "CAST({name} AS text)"),
     "timestamptz": "CAST({name} AT TIME ZONE 'UTC' AS text)",

@@ -14,13 +14,12 @@ from confluent_kafka.admin import AdminClient
 from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from .clients import create_client
 from .plan import OffsetBounds, Partition, Slice
-from .reading import Reading
+from .reading import GONE, Reading
 from .runs import Run
 from .settings import KafkaSettings, client_options
 from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, Topic, find
 
 _STANDSTILL_SECONDS = 30.0
-_GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 _NO_LEADER = (
     KafkaError.NOT_LEADER_FOR_PARTITION,
     KafkaError.LEADER_NOT_AVAILABLE,
@@ -158,7 +157,7 @@ def _consumer_options(settings: KafkaSettings) -> dict[str, Any]:
 
 def _translate(error: KafkaException, settings: KafkaSettings) -> Exception:
     cause: KafkaError = error.args[0]
-    if cause.code() in _GONE:
+    if cause.code() in GONE:
         return SourceChanged(
             f"Kafka topics {', '.join(settings.topics)}: records to be read again are gone: {cause.str()}"
         )

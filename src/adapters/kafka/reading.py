@@ -23,6 +23,8 @@ _MESSAGE_BYTES = 200
 """What a message takes in memory besides its record, about."""
 _MOST_KEPT = 2**24
 """Bytes in memory of what is kept for the next slices."""
+GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+"""The errors of an offset that a partition does not have."""
 
 
 @define
@@ -61,15 +63,19 @@ class Reading:
     open: dict[Partition, Slice] = field(init=False, factory=dict)
     """The slices that have not been read to their end."""
     _kept: dict[Partition, _Kept] = field(init=False, factory=dict)
+    _resumed: set[Partition] = field(init=False, factory=set)
+    """Those of the slices whose partitions are still assigned from an earlier slice."""
     _received: list[Message] = field(init=False, factory=list)
 
     def begin(self, slices: list[Slice]) -> None:
         """Begin to read slices, of a partition each."""
         self.open, self._received = {(each.topic, each.partition): each for each in slices}, []
+        self._resumed = set()
         for partition, slice_ in self.open.items():
             kept = self._kept.pop(partition, None)
             if kept and kept.start == slice_.start:
                 self._received += kept.messages
+                self._resumed.add(partition)
             else:
                 self._assign(partition, slice_.start, anew=kept is not None)
 
@@ -90,13 +96,35 @@ class Reading:
         """The records of messages that are in a slice.
 
         Raises:
-            KafkaException: a message tells an error.
+            KafkaException: a message tells an error that assigning its partition again does not mend.
         """
-        for error in filter(None, map(Message.error, messages)):
-            if not _is_end(error):
-                raise KafkaException(error)
+        failed = [each for each in messages if (error := each.error()) and not _is_end(error)]
+        for each in failed:
+            self._assign_again(each)
+        if failed:
+            messages = [each for each in messages if each not in failed]
         runs = [self._of_partition(partition, some) for partition, some in _by_partition(messages)]
         return [run for run in runs if run and run.values]
+
+    def _assign_again(self, failed: Message) -> None:
+        """Assign the partition of an error again if it is still assigned from an earlier slice.
+
+        Its topic may have been deleted and restored since: the client asked for an offset before the new topic had it.
+
+        Raises:
+            KafkaException: the partition was assigned for its slice, or the error is another one.
+        """
+        error: Any = failed.error()
+        partition: Any = (failed.topic(), failed.partition())
+        offset: Any = failed.offset()
+        if error.code() in GONE and partition in self._kept:
+            del self._kept[partition]
+            self._unassign(partition)
+        elif error.code() in GONE and partition in self._resumed:
+            self._resumed.remove(partition)
+            self._assign(partition, offset, anew=True)
+        else:
+            raise KafkaException(error)
 
     def _of_partition(self, partition: Partition, messages: list[Message]) -> Run | None:
         """The records that are in the slice of a partition, if it has one; what is behind the slice is kept."""

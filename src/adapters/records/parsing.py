@@ -28,6 +28,7 @@ class _CanalMessage(TypedDict, total=False):
     es: Any
     gtid: Any
     isDdl: Any
+    mysqlType: Any
     old: Any
     table: Any
     type: Any

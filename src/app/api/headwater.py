@@ -200,7 +200,7 @@ class Headwater(Declarations, ViewReader):
                 Give it if the push may be repeated after a crash: a pipeline skips a number that it has published.
 
         Returns:
-            Whether a pipeline has published an epoch; False if all of them had published this number before.
+            True if this call has published an epoch of a pipeline; False if all had published this number before.
 
         Raises:
             ConfigError: there is no such source, no pipeline reads it, or it is of another kind; or `number` is not set

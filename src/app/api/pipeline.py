@@ -34,6 +34,7 @@ from ..run.loading import is_loading
 from ..run.replay import ReplayResult, replay
 from ..run.runner import Runner
 from ..sources.stream import NO_STREAMS
+from .in_process import InProcess
 from .pipeline_status import status_of
 
 
@@ -56,7 +57,7 @@ class Answer:
 
 
 @define(eq=False)
-class Pipeline:
+class Pipeline(InProcess):
     """A handle on one pipeline; `Headwater.pipeline` returns it.
 
     Args:
@@ -119,7 +120,7 @@ class Pipeline:
         """Make a frame the next epoch of the pipeline; see `Headwater.push`.
 
         Returns:
-            Whether an epoch was published; False if the number was published before.
+            True if this call has published an epoch; False if the number was published before.
         """
 
         def epoch(runner: Runner) -> bool:

@@ -16,10 +16,11 @@ from ...domain.table.view_spec import ViewSpec
 from ..read.find_view import find_service, find_view
 from ..read.moments import Duration, Moment, Time
 from ..wiring.container import Container
+from .in_process import InProcess
 from .pipeline import Answer, Pipeline
 
 
-class ViewReader:
+class ViewReader(InProcess):
     """What a program reads of a deployment."""
 
     services: Mapping[str, Service]

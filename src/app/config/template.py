@@ -103,7 +103,7 @@ def template(service: str, backend: str) -> str:
 
 def _lines(service: str, backend: str) -> Iterator[str]:
     yield f"# A deployment with the service {service}. Check it: headwater check FILE. Run it: headwater run FILE"
-    yield "# A line that is a comment has the default of its key, or says what its value is."
+    yield "# Commented lines show the other keys: with their defaults, or with what their values are."
     yield from _section("backend", BACKEND, {"name": backend, **({} if backend == "memory" else {"path": "lake"})})
     yield from _section("run", RUN, {})
     yield from _section("alerts", ALERTS, {})

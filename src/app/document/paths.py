@@ -27,7 +27,7 @@ def without_file_scheme(text: str) -> str:
     try:
         parts = urlsplit(text)
     except ValueError as error:
-        raise ConfigError(f"{text!r} is no address: {error}") from error
+        raise ConfigError(f"{text!r} is not an address: {error}") from error
     if parts.scheme != _FILE:
         return text
     if parts.query or parts.fragment or not parts.path:

@@ -32,7 +32,7 @@ def find_pipelines(known: Iterable[str], given: Iterable[str] | None) -> list[st
         ConfigError: it gives something else than a list of names.
     """
     if isinstance(given, str) or not isinstance(given, Iterable | None):
-        raise ConfigError(f"{given!r} is no list of names of pipelines; give several names, or one as [{given!r}]")
+        raise ConfigError(f"{given!r} is not a list of names of pipelines; give several names, or one as [{given!r}]")
     return list(known if given is None else given)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 
@@ -70,8 +70,15 @@ class Pipelines:
         Raises:
             VersionExpired: that version has expired.
         """
+        return self._upkeep(pipeline).pin(publication, f"pipeline {self.reader}", HOLD)
+
+    def has_expired(self, pipeline: str, publication: Publication) -> bool:
+        """Whether the rows of a publication of a pipeline have expired; never those of the newest."""
+        return publication != self.latest(pipeline) and self._upkeep(pipeline).has_expired(publication)
+
+    def _upkeep(self, pipeline: str) -> Upkeep:
         runner, ledger = self._open(pipeline)
-        return Upkeep(ledger, runner.keeper, runner.options.retention).pin(publication, f"pipeline {self.reader}", HOLD)
+        return Upkeep(ledger, runner.keeper, runner.options.retention)
 
     def _open(self, pipeline: str) -> tuple[Runner, Ledger]:
         """A pipeline's runner, and its ledger, which that runner has opened: the keeper then knows the tables."""
@@ -149,10 +156,9 @@ class PipelineInputs(Source):
         self._pipelines.refresh()
         was = {} if after is None else Plan.of(after).inputs
         names = {pipeline: name for name, pipeline in self.settings.pipelines.items()}
-        count = sum(
-            _epoch(self._pipelines.latest(pipeline)) - _number(was.get(name)) for pipeline, name in names.items()
+        return show_epochs(
+            (_epoch(self._pipelines.latest(pipeline)), _number(was.get(name))) for pipeline, name in names.items()
         )
-        return f"{count} epoch{'' if count == 1 else 's'} of inputs"
 
     def _newest(self, now: datetime) -> Plan:
         """Plan the newest state of the inputs: all views of a pipeline at the same publication."""
@@ -199,6 +205,20 @@ class PipelineInputs(Source):
             return PlainInput(self.queries.scan(each.path, each.format))
         service, at = self.runner(each.pipeline).service, ReadAt(snapshots[each.pipeline])
         return ViewInput(service, self._pipelines.spec(each), at)
+
+
+def show_epochs(inputs: Iterable[tuple[int, int]]) -> str:
+    """The number of epochs of inputs that have not been read, for display.
+
+    >>> show_epochs([(4, 3), (7, 7)]), show_epochs([(2, 8)])
+    ('1 epoch of inputs', '3 epochs of inputs')
+
+    Args:
+        inputs: of each input its newest epoch, and the one that was read. If that is the later one, the input has been
+            built again since, and nothing of it has been read.
+    """
+    count = sum(newest - (read if read <= newest else NOTHING_YET) for newest, read in inputs)
+    return f"{count} epoch{'' if count == 1 else 's'} of inputs"
 
 
 def _epoch(publication: Publication | None) -> int:

@@ -84,6 +84,7 @@ class Runner:
     _expected: int | None = field(init=False, default=None)
     _rows: int | None = field(init=False, default=None)
     _last_rows: datetime | None = field(init=False, default=None)
+    _epochs: int = field(init=False, default=0)
     _warnings: Warnings = field(init=False, factory=Warnings)
 
     @losses.default
@@ -185,11 +186,14 @@ class Runner:
     def advance(self, pace: Pace = Pace.SCHEDULE, *, idle: bool = True) -> bool:
         """Run one epoch, with retries after transient faults; return False if there was nothing to read.
 
+        A retry finds nothing more to read if the fault came after the epoch was published.
+
         Args:
             pace: decides when a pipeline that reads other pipelines is due.
             idle: whether to do what is due without new rows, if there are none.
         """
-        return self._retry(lambda: self._epoch(pace, idle=idle))
+        before = self._epochs
+        return self._retry(lambda: self._epoch(pace, idle=idle)) or self._epochs > before
 
     def publish_missing(self) -> None:
         """Publish the epochs that the sink is missing, with retries after transient faults."""
@@ -255,6 +259,7 @@ class Runner:
             self.publish_to_sink(phase)
             keep_up(self.beside, self.upkeep, self.options, epoch, phase)
         finally:  # the epoch is published, even if the upkeep fails
+            self._epochs += 1
             place, mark, seconds = Epoch(self.pipeline, epoch), ledger.watermark, phase.seconds
             report = EpochReport(place, *counts, mark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
             phase.report = evolve(report, engine=self.engine_name)

@@ -80,10 +80,10 @@ class SinkPublisher:
         state = self._state or _SinkState(self.sink.published(), ours=False)
         self._state = None  # after a fault, only the sink knows what it holds
         held, ours = state.held, state.ours
-        missing = _find_missing(ledger, held)
+        missing = find_missing(ledger, held)
         if missing and not ours:
             held, ours = self.sink.claim(), True
-            missing = _find_missing(ledger, held)
+            missing = find_missing(ledger, held)
         if held and is_ahead(held, ledger.latest) and not self._warned:
             self._warned = True
             _log.warning("%s: %s", ledger.pipeline, describe_ahead(held))
@@ -144,7 +144,12 @@ def check_unedited(service: Service, view: str, published: Publication, *, store
         )
 
 
-def _find_missing(ledger: Ledger, held: Receipt | None) -> Missing:
+def find_missing(ledger: Ledger, held: Receipt | None) -> Missing:
+    """The publications that a sink is missing.
+
+    Raises:
+        SinkChanged: it holds an epoch that is not from these tables, or is missing epochs that have expired.
+    """
     latest = ledger.latest
     if latest is None or (held and is_ahead(held, latest)):
         return []

@@ -11,14 +11,15 @@ from attrs import define, field, frozen
 from ...domain.duration import show_duration
 from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
-from ...domain.epoch.watermark import format_time
+from ...domain.epoch.watermark import advance, format_time
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
 from ...domain.ledger.upkeep import Pin
 from ...domain.ports import Now, Source
 from ...domain.service.base import ReadAt, Service
 from ...domain.service.input import ViewInput
 from ...domain.service.materialized_view import ViewPlan, ViewSettings
-from .inputs import HOLD, Pipelines
+from ...domain.service.snapshots import NOTHING_YET
+from .inputs import HOLD, Pipelines, show_epochs
 from .runner import Runner
 
 _FIRST = datetime(1, 1, 1, tzinfo=UTC)
@@ -113,8 +114,7 @@ class ViewInputs(Source):
             return str(found)
         was = last.inputs if last else {}
         names = {each.pipeline: name for name, each in self.settings.inputs.items()}.values()
-        count = sum(found.inputs[name] - was.get(name, -1) for name in names)
-        return f"{count} epoch{'' if count == 1 else 's'} of inputs"
+        return show_epochs((found.inputs[name], was.get(name, NOTHING_YET)) for name in names)
 
     def alarms(self, after: Offsets | None, now: Now) -> Iterator[str]:  # noqa: ARG002 - the port's
         """The reasons why the view is held back: an input that cannot be read yet, and inputs that lag."""
@@ -142,15 +142,16 @@ class ViewInputs(Source):
             if (publication := self._pipelines.latest(each.pipeline)) is None:
                 return Blocker(name, f"pipeline {each.pipeline!r} has published nothing yet")
             latest[name] = publication
-        return self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest)
+        return self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest, last)
 
-    def _plan_newest(self, latest: Mapping[str, Publication]) -> ViewPlan:
+    def _plan_newest(self, latest: Mapping[str, Publication], last: ViewPlan | None) -> ViewPlan:
         marks = [publication.watermark for publication in latest.values()]
         known = [mark for mark in marks if mark is not None]
         watermark = min(known) if len(known) == len(marks) else None
         exact = {self._service(name).exact_as_of(publication) for name, publication in latest.items()}
         as_of = exact.pop() if len(exact) == 1 else None
-        return self._plan_of(latest, as_of, watermark)
+        # The watermark of an input that was built again may be lower.
+        return self._plan_of(latest, as_of, advance(last.watermark if last else None, watermark, timedelta()))
 
     def _plan_aligned(self, latest: Mapping[str, Publication], last: ViewPlan | None) -> ViewPlan | Blocker:
         limit: datetime | None = None
@@ -190,7 +191,8 @@ class ViewInputs(Source):
             if not common:
                 return Blocker(
                     name,
-                    f"it has no publication up to {format_time(limit)} at a moment that the other views share",
+                    f"it has no publication up to {format_time(limit)} at a moment that the other views share; if that"
+                    ' lasts, read the tables below the views, or set align = "newest"',
                 )
         return limit if common is None else max(common)
 
@@ -213,19 +215,28 @@ class ViewInputs(Source):
 
     def _find(self, name: str, latest: Publication, moment: datetime, limit: datetime) -> Publication | Blocker:
         """Find the publication at which an input is read for a moment."""
-        if name in self._views:
-            return next(publication for publication, shown in self._moments(name) if shown == moment)
         each, service = self.settings.inputs[name], self._service(name)
         spec = self._pipelines.spec(each)
-        ledger = self._pipelines.ledger(each.pipeline)
-        if spec.timed:
-            why = service.held_back(spec.name, ReadAt(ledger.snapshot(latest), moment))
+        if spec.timed and name not in self._views:
+            why = service.held_back(spec.name, ReadAt(self._pipelines.ledger(each.pipeline).snapshot(latest), moment))
             return latest if why is None else Blocker(name, why)
+        found = self._shown_at(name, moment) if name in self._views else self._newest_up_to(each.pipeline, limit)
+        if found is None or self._pipelines.has_expired(each.pipeline, found):
+            up_to = format_time(limit)
+            return Blocker(name, f"its publications up to {up_to} have expired; let it keep more (retain)")
+        return found
+
+    def _shown_at(self, name: str, moment: datetime) -> Publication:
+        """The newest publication of a view that shows a moment, which it has."""
+        return next(publication for publication, shown in self._moments(name) if shown == moment)
+
+    def _newest_up_to(self, pipeline: str, limit: datetime) -> Publication | None:
+        """The newest publication whose watermark is not beyond a limit; None if it is not known any more."""
         with suppress(VersionExpired):  # where the tables' history ends
-            for publication in ledger.publications():
+            for publication in self._pipelines.ledger(pipeline).publications():
                 if publication.watermark is not None and publication.watermark <= limit:
                     return publication
-        return Blocker(name, f"its publications up to {format_time(limit)} have expired; let it keep more (retain)")
+        return None
 
     def _is_current(self, plan: ViewPlan) -> bool:
         """Whether the inputs have the publications that a plan reads; they may have been built again since."""

@@ -75,14 +75,16 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
         """Open the changelog and the bulk.
 
         Changes name their transaction if the service needs whole transactions. Positions of messages that decide which
-        image is newer must be in the order of the commits: a chunk lacks what is committed after it was read.
+        image is newer must be in the order of the commits, unless those of the chunks are from before all transactions
+        that they do not see: else a change that is committed after the read may seem to be older.
         """
+        assert pipeline.bulk is not None
         loaded = self.open_bulk(settings, pipeline, parts.sources)
-        metadata = settings.changelog.changes.metadata
+        positions = {settings.changelog.changes.metadata.get(name) for name in settings.position}
         changes = parts.open(
             pipeline.sources[0],
             tells_transactions=settings.transactional,
-            needs_commit_order=any(metadata.get(name) == "log_position" for name in settings.position),
+            needs_commit_order="log_position" in positions and not pipeline.bulk.precedes_open,
         )
         return BulkGroup(changes, loaded)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from attrs import define, field, frozen
 
 from ...domain.epoch.epoch import Offsets, Publication
-from ...domain.errors import ConfigError, HeadwaterError, NotSupported, SchemaConflict, Transient
+from ...domain.errors import ConfigError, HeadwaterError, NotSupported, SchemaConflict, SinkUnavailable, Transient
 from ...domain.ledger.generation import generation_of, read_generations
 from ...domain.ledger.ledger import Ledger
 from ...domain.ports import Clock, KeptStore
@@ -22,10 +22,11 @@ from ..read.keyed_views import feed_of
 from ..registry.backends import Part, load_backend
 from ..run.loading import check_loaded
 from ..run.materialized import materialized_tables
-from ..run.sink_publisher import check_unedited
+from ..run.sink_publisher import check_unedited, describe_ahead, find_missing, is_ahead
 from ..services.kind import kind_of
 from .blueprints import in_order
 from .engine_parts import EngineParts
+from .sinks import read_receipt
 from .sources import PolarsSources
 from .table_formats import check_format, tables_in
 
@@ -128,20 +129,38 @@ class _Planner:
             check_format(self.deployment, name)
             check_loaded(ledger, service)
             if ledger.latest is None:
-                return Edit("pipeline", name, Verdict.NEW)
+                return Edit("pipeline", name, Verdict.NEW, tuple(self._published(pipeline, ledger)))
             self._latest[name] = ledger.latest
             self._check_sources(pipeline, ledger.latest.offsets)
             self._check_bulk(pipeline, ledger.latest.offsets)
-            if pipeline.publish:
-                view = feed_of(name, pipeline.publish, service).view.name
-                check_unedited(service, view, ledger.latest, stored=view in pipeline.materialize)
+            published = list(self._published(pipeline, ledger))
         except HeadwaterError as error:
             return Edit("pipeline", name, Verdict.REFUSED, (str(error),))
         recomputed = list(self._recomputed(pipeline, ledger.latest))
         widened = [f"table {table}: new columns {columns.ddl}" for table, columns in added.items() if columns.columns]
         left = [f"table {table} is no longer written, and left behind" for table in versions if table not in added]
-        details = (*recomputed, *widened, *left, *self._read_otherwise(name, ledger.latest))
+        details = (*recomputed, *widened, *left, *published, *self._read_otherwise(name, ledger.latest))
         return Edit("pipeline", name, _first(recomputed, widened, left), details)
+
+    def _published(self, pipeline: PipelineSettings, ledger: Ledger) -> Iterator[str]:
+        """What the next run does with the topic that a pipeline publishes to, as `SinkPublisher` does."""
+        if (output := pipeline.publish) is None:
+            return
+        service, latest = self.services[pipeline.name], ledger.latest
+        feed = feed_of(pipeline.name, output, service)
+        view = feed.view.name
+        if latest:
+            check_unedited(service, view, latest, stored=view in pipeline.materialize)
+        try:
+            held = read_receipt(output, feed)
+        except SinkUnavailable as error:
+            yield f"it is not known whether topic {output.topic} can be continued: {error}"
+            return
+        find_missing(ledger, held)
+        if held is None:
+            yield f"topic {output.topic} has none of its rows, and first gets all rows of view {view}"
+        elif is_ahead(held, latest):
+            yield describe_ahead(held)
 
     def _read_otherwise(self, name: str, latest: Publication) -> Iterator[str]:
         if changed := self.services[name].changed_decoding(latest.fingerprint):

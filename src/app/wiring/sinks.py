@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...domain.ports import FrameEngine, StreamSink
+from ...domain.ports import FrameEngine, Receipt, StreamSink
 from ...domain.service.feed import Feed
 from ..config import KafkaOutput
 from ..registry.packages import require
@@ -19,6 +19,14 @@ def open_sink(output: KafkaOutput, feed: Feed, engine: FrameEngine) -> StreamSin
         from ...adapters.kafka.sink import KafkaSink
 
     return KafkaSink(_settings(output), feed, engine)
+
+
+def read_receipt(output: KafkaOutput, feed: Feed) -> Receipt | None:
+    """Ask a sink what it holds; see `StreamSink.published`."""
+    with require("confluent_kafka", extra="kafka"):
+        from ...adapters.kafka.receipts import Receipts
+
+    return Receipts(_settings(output), feed).newest()
 
 
 def check_sink(output: KafkaOutput) -> None:

@@ -116,8 +116,7 @@ class Upkeep:
 
     def versions(self) -> list[PublishedVersion]:
         """The publications, newest first, as far back as they can be found."""
-        publications, held = self.ledger.known(), self._held()
-        expired = {(table, version) for table in self.ledger.tables for version in self.keeper.expired(table)}
+        publications, held, expired = self.ledger.known(), self._held(), self._expired()
         return [
             PublishedVersion(
                 publication,
@@ -127,6 +126,10 @@ class Upkeep:
             )
             for publication, superseded in zip(publications, superseded_at(publications), strict=True)
         ]
+
+    def has_expired(self, publication: Publication) -> bool:
+        """Whether a table's version of a publication has expired, so that its rows cannot be read any more."""
+        return not self._expired().isdisjoint(self._pinned(publication))
 
     def check_lasts(
         self,
@@ -184,8 +187,8 @@ class Upkeep:
         leases = tuple(Lease(name, table, version, holder, until) for table, version in pinned)
         with ExitStack() as undo:
             for lease in leases:
-                undo.callback(self.keeper.unpin, lease.table, lease.id)
                 self.keeper.pin(lease)
+                undo.callback(self.keeper.unpin, lease.table, lease.id)
             undo.pop_all()
         return Pin(name, publication, leases, self.keeper.unpin)
 
@@ -197,6 +200,9 @@ class Upkeep:
             if lease.live(now):
                 held[lease.id].add((lease.table, lease.version))
         return held
+
+    def _expired(self) -> set[tuple[str, str]]:
+        return {(table, version) for table in self.ledger.tables for version in self.keeper.expired(table)}
 
     def _pinned(self, publication: Publication) -> set[tuple[str, str]]:
         return {(table, version) for table, version in publication.tables.items() if table in self.ledger.tables}
@@ -218,7 +224,7 @@ class Upkeep:
         if not (found := [each for each in self.leases() if each.id == lease]):
             raise LeaseNotFound(
                 f"pipeline {self.ledger.pipeline!r} has no lease {lease!r}: it has ended or been released; `versions`"
-                " lists the present leases"
+                " lists the present leases. One on the tables of before a rebuild ends at its time"
             )
         for each in found:
             self.keeper.unpin(each.table, each.id)

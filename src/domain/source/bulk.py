@@ -44,7 +44,8 @@ class BulkSpec:
         position: the columns with a row's position in the changelog; empty if there is no common position.
         search_ts: the time when all rows were read (UTC), or the column with the time of each row; None if only the
             source knows it, or if it is unknown.
-        delay: how long after its `search_ts` a row waits for earlier changes.
+        delay: how long after its `search_ts` a row waits for earlier changes; also the age of a position of the log at
+            which its changes are visible, if the source does not know that.
         waits: whether a row is shown only after the watermark has passed `search_ts` plus the delay.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ....domain.source.changelog.canal import KINDS
+from ....domain.source.changelog.labels import is_labelled
 from ....domain.source.changelog.log_columns import COMMITTED
 from ....domain.source.transactions import COMMIT_TIME, TRANSACTION
 from ....domain.table.row_kind import UPDATE_AFTER
@@ -24,6 +25,7 @@ def canal(draft: Draft) -> None:
         if TRANSACTION in _transaction(draft):
             raise Unlearnable("a mark")
         return
+    _check_labels(draft)
     writing, data = Writing(draft.spec.time_zone, base64=False), _only(draft, "data")
     new = draft.image(data, lambda _: writing)
     old = draft.image(_only(draft, "old"), lambda _: writing) if kind == UPDATE_AFTER else None
@@ -38,6 +40,15 @@ def _only(draft: Draft, name: str) -> Node | None:
     if rows is None or rows.kind != "array" or len(rows.items) != 1:
         raise Unlearnable("several rows")
     return rows.at(0)
+
+
+def _check_labels(draft: Draft) -> None:
+    """Leave labels, which are written as numbers, to the strict decoder."""
+    for name in draft.spec.columns.names:
+        if draft.spec.columns[name].name == "string" and (type_ := draft.root.at("mysqlType", name)):
+            draft.keep(type_)
+            if type_.kind == "string" and (type_.word is None or is_labelled(type_.word)):
+                raise Unlearnable("labels")
 
 
 def _name(draft: Draft) -> pl.Expr | None:

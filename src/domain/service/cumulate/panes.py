@@ -63,7 +63,7 @@ class Panes:
             ConfigError: the step is not positive, or the size is not a multiple of the step.
         """
         if step <= timedelta():
-            raise ConfigError("step must be longer than nothing")
+            raise ConfigError("step must be longer than 0")
         if not size or size % step:
             raise ConfigError(f"size ({_in_seconds(size)}) must be a multiple of step ({_in_seconds(step)})")
         wall = "UTC" if size % _DAY else zone

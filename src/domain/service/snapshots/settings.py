@@ -51,7 +51,7 @@ class SnapshotSettings:
         if self.when not in WHEN:
             raise ConfigError(f"when = {self.when!r} is not one of {', '.join(WHEN)}")
         if self.every.total_seconds() <= 0:
-            raise ConfigError("every must be longer than nothing; write a duration such as '15m'")
+            raise ConfigError("every must be longer than 0; write a duration such as '15m'")
         for key, names in (("inputs", self.inputs), ("tables", self.tables)):
             check_names(key, names)
         if MARKERS in {name.lower() for name in self.tables}:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from attrs import define, field
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
-from ..conversion import Undecodable, shown
+from ..conversion import Refusal, Undecodable, shown
 from .images import ChangeDecoder, Images
+from .labels import is_labelled, label
 from .message import EMPTIED, NO_ROWS, Message, Read, Row, Rows, as_object
 from .values import canal_written
 
@@ -35,10 +36,17 @@ class CanalDecoder(ChangeDecoder):
     """Makes rows from Canal's flat messages."""
 
     _images: Images = field(init=False)
+    _texts: Mapping[str, Refusal] = field(init=False)
+    """The columns that take labels."""
+    _types: Mapping[str, Any] = field(init=False, factory=dict)
+    _labels: Sequence[str] = field(init=False, default=())
+    """The columns of these types that have labels."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._images = Images(self.spec, self.to_json, canal_written, _SAYS, unit="ms")
+        columns = ((name, self.spec.columns[name]) for name in self._images.names)
+        self._texts = {name: Refusal(name, type_) for name, type_ in columns if type_.name == "string"}
 
     def __call__(self, record: object) -> Rows:
         """The rows of a message, in its order; no rows for messages about tables or transactions.
@@ -85,12 +93,24 @@ class CanalDecoder(ChangeDecoder):
         for at, (fields, old) in enumerate(zip(data, olds, strict=True)):
             alone = {"data": [fields], "old": [old]} if len(data) > 1 else None
             image = self._image(fields, message, at)
-            rows.append((UPDATE_BEFORE, self._images.overlaid(image, as_object(old, "old")), alone))
+            rows.append((UPDATE_BEFORE, self._images.overlaid(image, self._labelled(old, message, "old")), alone))
             rows.append((UPDATE_AFTER, image, alone))
         return rows
 
     def _image(self, fields: object, message: Message, at: int) -> list[Any]:
-        return self._images.image(as_object(fields, "data"), message, at)
+        return self._images.image(self._labelled(fields, message, "data"), message, at)
+
+    def _labelled(self, row: object, message: Message, what: str) -> Message:
+        """A row with labels in place of their numbers, in columns that are texts."""
+        fields, types = as_object(row, what), message.get("mysqlType")
+        if type(types) is not dict:
+            return fields
+        if types != self._types:  # those of the message before are mostly the same
+            self._types, self._labels = types, [name for name in self._texts if is_labelled(types.get(name))]
+        if not self._labels:
+            return fields
+        found = [name for name in self._labels if name in fields]
+        return fields | {name: label(types[name], fields[name], self._texts[name]) for name in found}
 
 
 def _rows_of(message: Message, name: str) -> list[Any]:

@@ -69,7 +69,8 @@ def check_commit_order(name: str | None) -> None:
     if name in ("lsn", "scn"):
         raise Undecodable(
             f"source.{name}: the position of a change, which does not increase in the order of the commits, so it does"
-            " not tell which image is newer; go by time: make a new pipeline without `position`, and set its `delay`"
+            " not tell whether the bulk has the change; make a new pipeline, and load the database's table with"
+            " position_query, or leave `position` out and set `delay`"
         )
 
 

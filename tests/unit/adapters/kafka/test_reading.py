@@ -30,12 +30,18 @@ class Client:
     fetched: list[tuple[Partition, int]] = field(factory=list)
     _at: dict[Partition, int] = field(factory=dict)
     _told_end: dict[Partition, int] = field(factory=dict)
+    _out_of_range: set[Partition] = field(factory=set)
+    _failed: set[Partition] = field(factory=set)
 
     def grow(self, count: int) -> None:
         for partition, log in self.logs.items():
             first = self.high[partition]
             self.high[partition] += self.random.randint(0, count)
             log += [at for at in range(first, self.high[partition]) if self.random.random() >= self.gaps]
+
+    def remake(self) -> None:
+        """Delete the topic and restore it: requests that were under way found none of their offsets."""
+        self._out_of_range |= self._at.keys()
 
     def incremental_assign(self, partitions: list[TopicPartition]) -> None:
         for each in partitions:
@@ -46,11 +52,14 @@ class Client:
     def incremental_unassign(self, partitions: list[TopicPartition]) -> None:
         for each in partitions:
             del self._at[each.topic, each.partition]
+            self._out_of_range.discard((each.topic, each.partition))
+            self._failed.discard((each.topic, each.partition))
 
     def consume(self, most: int, _timeout: float) -> list[Message]:
         found = list[Message]()
         while len(found) < most and self.random.random() < 0.9:
-            waiting = [each for each in self._at if self._told_end.get(each) != self.high[each]]
+            fetching = self._at.keys() - self._failed
+            waiting = [each for each in sorted(fetching) if self._told_end.get(each) != self.high[each]]
             if not waiting:
                 break
             found += self._fetched(self.random.choice(waiting), most - len(found))
@@ -58,6 +67,9 @@ class Client:
 
     def _fetched(self, partition: Partition, most: int) -> list[Message]:
         topic, number = partition
+        if partition in self._out_of_range and self.random.random() < 0.5:
+            self._failed.add(partition)
+            return [Message(topic, number, self._at[partition], error=KafkaError(KafkaError._AUTO_OFFSET_RESET))]
         behind = [at for at in self.logs[partition] if at >= self._at[partition]]
         some = behind[: self.random.randint(0, most)]
         self.fetched += [(partition, at) for at in some]
@@ -84,15 +96,23 @@ def read(reading: Reading, slices: list[Slice]) -> dict[Partition, list[int]]:
     raise AssertionError(f"these slices do not end: {reading.open}")
 
 
-@given(st.randoms(use_true_random=False), st.sampled_from([0, 6, 10_000]), st.lists(st.booleans(), max_size=8))
-def test_each_slice_has_its_records_whatever_was_read_before(random: Any, most_kept: int, goes_on: list[bool]) -> None:
+@given(
+    st.randoms(use_true_random=False),
+    st.sampled_from([0, 6, 10_000]),
+    st.lists(st.tuples(st.booleans(), st.booleans()), max_size=8),
+)
+def test_each_slice_has_its_records_whatever_was_read_before(
+    random: Any, most_kept: int, turns: list[tuple[bool, bool]]
+) -> None:
     client = Client(random)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(module, "_MOST_KEPT", most_kept)
         reading, ends = Reading(client), dict.fromkeys(PARTITIONS, 0)  # type: ignore[arg-type]
-        for goes_on_here in [True, *goes_on]:
+        for goes_on, remade in [(True, False), *turns]:
             client.grow(30)
-            starts = ends if goes_on_here else {each: random.randint(0, high) for each, high in client.high.items()}
+            if remade:
+                client.remake()
+            starts = ends if goes_on else {each: random.randint(0, high) for each, high in client.high.items()}
             ends = {each: random.randint(start, client.high[each]) for each, start in starts.items()}
             slices = [Slice(0, *each, start, ends[each]) for each, start in starts.items() if start < ends[each]]
             right = {
@@ -124,6 +144,20 @@ def test_the_end_of_a_partition_that_has_grown_since_ends_no_slice(monkeypatch: 
     reading = Reading(Client(Random(1)))  # type: ignore[arg-type]
     assert read(reading, [Slice(0, TOPIC, 0, 0, 3)]) == {(TOPIC, 0): [0, 1, 2]}
     assert read(reading, [Slice(0, TOPIC, 0, 3, 6)]) == {(TOPIC, 0): [3, 4, 5]}
+
+
+def test_an_offset_that_is_gone_is_an_error_once_its_partition_was_assigned_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone = Message(TOPIC, 0, 3, error=KafkaError(KafkaError._AUTO_OFFSET_RESET))
+    calls = iter([[Message(TOPIC, 0, at, value=b"%d" % at) for at in range(3)], [], [gone], [], [gone], []])
+    monkeypatch.setattr(Client, "consume", lambda *_: next(calls))
+    reading = Reading(Client(Random(1)))  # type: ignore[arg-type]
+    read(reading, [Slice(0, TOPIC, 0, 0, 3)])
+    reading.begin([Slice(0, TOPIC, 0, 3, 6)])
+    assert reading.take() == []
+    with pytest.raises(KafkaException):
+        reading.take()
 
 
 def test_an_error_of_the_client_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:

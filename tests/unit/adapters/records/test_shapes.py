@@ -105,6 +105,17 @@ def test_a_number_with_more_digits_than_python_reads() -> None:
     assert left == 1
 
 
+@pytest.mark.parametrize(
+    ("type_", "left"), [("varchar(9)", 0), ("enum('sad','ok')", 20), ("set('a')", 20), ("enum", 20)]
+)
+def test_the_numbers_of_labels_are_left_to_the_strict_decoder(type_: str, left: int) -> None:
+    spec = RecordSpec(Schema.parse("id bigint, n string"), "canal-json")
+    text = '{"data":[{"id":"%d","n":"1"}],"mysqlType":{"id":"bigint","n":"%s"},"type":"INSERT"}'
+    common = [text % (at, "varchar(9)") for at in range(30)]
+    rows, found = decoded(spec, [*common, *(text % (at, type_) for at in range(30, 50))])
+    assert (len(rows), found) == (50, left)
+
+
 def test_numbers_that_round_to_the_largest_float_have_a_shape_and_larger_ones_are_left() -> None:
     spec = RecordSpec(Schema.parse("f float"))
     digits = ["1.5", "340282350000000000000000000000000000000", "-340282350000000000000000000000000000000"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import pickle
+from copy import copy, deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -19,7 +21,7 @@ from headwater.app.services.keys import PLAIN_TABLE, PUBLISH, RETAIN
 from headwater.domain.errors import ConfigError, HeadwaterError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from headwater.app.document.value_types import Key
@@ -367,3 +369,13 @@ def test_a_notebook_shows_what_is_declared_and_how_it_stands() -> None:
     assert (len(status), status[0].lag, status[:1]) == (1, "a lag that its program knows", (status[0],))
     assert "<td>rank</td><td></td>" in status._repr_html_()
     assert "engine" not in status.columns.names
+
+
+@pytest.mark.parametrize("take", [pickle.dumps, copy, deepcopy])
+def test_a_deployment_belongs_to_its_process(take: Callable[[object], object]) -> None:
+    with Headwater.from_text(TOML) as headwater:
+        for each in (headwater, headwater.pipeline("ranks")):
+            with pytest.raises(
+                TypeError, match=f"a {type(each).__name__} cannot be pickled or copied, .*: open another"
+            ):
+                take(each)

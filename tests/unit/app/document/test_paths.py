@@ -28,7 +28,7 @@ def test_a_file_uri_is_a_path(text: str, path: str) -> None:
         ("file:///a?b=c", "must be a path and nothing else"),
         ("file:", "must be a path and nothing else"),
         ("file://host/a", "names the host 'host'"),
-        ("s3a://[b", "is no address: Invalid IPv6 URL"),
+        ("s3a://[b", "is not an address: Invalid IPv6 URL"),
         ("a\0b", "has a null character"),
     ],
 )

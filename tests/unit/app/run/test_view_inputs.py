@@ -83,6 +83,22 @@ ALIKE += (
     '"SELECT p.id, sum(s.d_e) AS n, max(t.id) AS m FROM p LEFT JOIN s ON s.a = p.d.e AND s.b__c = p.d_e'
     ' LEFT JOIN s t ON t.a__b = p.d.e AND t.c = p.d_e GROUP BY p.id"'
 )
+RANKED = (
+    ORDERS.replace("retain = { versions = 1 }", "retain = { versions = 1 }\nexpire_every = 1")
+    + """
+[pipelines.firsts]
+service = "ranking"
+source = "customer_log"
+group = ["low"]
+id = ["id"]
+order_by = "at"
+[pipelines.shown]
+service = "materialized_view"
+inputs = { o = "orders.rows", f = "firsts.ranks" }
+key = ["id"]
+sql = "SELECT o.id, f.rank, o.pieces FROM o JOIN f ON f.id = o.customer"
+"""
+)
 LARGE = "SELECT o.id, c.name FROM o LEFT JOIN c ON o.pieces >= c.low"
 
 
@@ -192,6 +208,38 @@ class TestAlarms:
         assert held.startswith("held back by input o: its history reaches back to 2024-03-01T")
         assert held.endswith("make `history` longer")
         assert lags == "input c lags 11h behind o: the view is held back at 2024-03-01T09:00:00Z"
+
+    def test_an_input_whose_publications_have_expired(self, trial: Trial) -> None:
+        trial.deploy(RANKED)
+        order(trial, ("+I", 1, 7, 2, "10:00"))
+        for number, time in ((7, "09:00"), (8, "11:00"), (9, "12:00")):
+            customer(trial, ("+I", number, "ann", 1, time))
+        trial.run()
+        order(trial, ("+I", 3, 8, 4, "11:30"))
+        trial.run()
+        held = (
+            "held back by input f: its publications up to 2024-03-01T11:30:00Z have expired; let it keep more (retain)"
+        )
+        assert alarms(trial, "shown")[0] == held
+        order(trial, ("+I", 2, 9, 3, "12:00"))
+        trial.run()
+        assert sorted(trial.reader.view("shown").rows()) == [(1, 1, 2), (3, 2, 4)]
+
+    def test_an_input_that_was_built_again_with_a_lower_watermark(self, tmp_path: Path) -> None:
+        with ExitStack() as exits:
+            trial = Trial(tmp_path, "delta:local", exits)
+            trial.deploy(ORDERS.replace('name = "memory"', 'name = "delta"'))
+            trial.set("pipelines.lines.align", '"newest"')
+            order(trial, ("+I", 1, 7, 2, "09:10"))
+            customer(trial, ("+I", 7, "ann", 1, "09:10"))
+            trial.run()
+            trial.set("sources.order_log.watermark_delay", '"5m"')
+            trial.rebuild("orders")
+            customer(trial, ("-U", 7, "ann", 1, "09:12"), ("+U", 7, "bob", 1, "09:12"))
+            trial.run()
+            shown = trial.publications("lines")
+            assert [f"{each.watermark:%H:%M}" for each in shown] == ["09:10"] * len(shown)
+            assert trial.reader.view("lines").rows() == [(1, "bob", 2)]
 
 
 class TestLeases:

@@ -112,7 +112,7 @@ def test_every_key(deploy):
     [
         ('step = "1m"\n', "", "pipelines.page_views.step: is missing; it is a duration"),
         ('step = "1m"', 'step = "7m"', r"size \(86400 s\) must be a multiple of step \(420 s\)"),
-        ('step = "1m"', 'step = "0s"', "step must be longer than nothing"),
+        ('step = "1m"', 'step = "0s"', "step must be longer than 0"),
         ('step = "1m"', 'step = "2d"', r"size \(86400 s\) must be a multiple of step \(172800 s\)"),
         (
             '[["page"], []]',

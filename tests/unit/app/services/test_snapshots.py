@@ -105,7 +105,7 @@ def test_any_pipeline_has_a_retention_of_its_own(deploy):
         ('"parquet"', '"parquet", at = 1', "deploy.toml:19: pipelines.shop_dim.inputs.tags.at: unknown key; allowed: format, path"),
         ('tags = { path = "in/tags", format = "parquet" }', "tags = 1", "deploy.toml:19: pipelines.shop_dim.inputs.tags: 1 is not"),
         ('every = "15m"\n', "", "deploy.toml:17: pipelines.shop_dim.every: is missing; it is a duration"),
-        ('every = "15m"', 'every = "0s"', "deploy.toml:20: pipelines.shop_dim.every: every must be longer than nothing"),
+        ('every = "15m"', 'every = "0s"', "deploy.toml:20: pipelines.shop_dim.every: every must be longer than 0"),
         ('every = "15m"', 'every = "15m"\nwhen = "noon"', "deploy.toml:21: pipelines.shop_dim.when: 'noon' is unknown"),
         ('every = "15m"', 'every = "15m"\nkeys = { x = ["a"] }', "deploy.toml:21: pipelines.shop_dim.keys: there is no published table 'x'"),
         ("versions = 5", "", "deploy.toml:21: pipelines.shop_dim.retain: sets no retention; write retain = { versions = 5 }"),

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
     from headwater.domain.ports import Commit, Version
+    from headwater.domain.table.lease import Lease
 
 ROWS, ANCHOR = "p.rows", "p.anchor"
 SCHEMA = Schema.parse("id bigint")
@@ -79,6 +80,16 @@ class Forgetful(MemoryStore):
         if version in self.expired(table):
             raise VersionExpired(f"version {version} of {table} is told of no more")
         return super().version(table, version)
+
+
+class ReadOnly(MemoryStore):
+    """Tables of whose leases nothing can be written."""
+
+    def pin(self, lease: Lease) -> None:
+        raise StoreUnavailable(f"cannot write lease {lease.id}")
+
+    def unpin(self, table: str, lease_id: str) -> None:
+        raise StoreUnavailable(f"cannot delete lease {lease_id} of {table}")
 
 
 class TestUpkeep:
@@ -144,6 +155,13 @@ class TestUpkeep:
         with pytest.raises(VersionExpired):
             upkeep.pin(ledger.as_of_epoch(1), "reader", HOUR)
         assert upkeep.leases() == []
+
+    def test_a_lease_that_cannot_be_written_is_what_a_pin_tells(self) -> None:
+        store = ReadOnly()
+        ledger = opened(store)
+        publish(ledger)
+        with pytest.raises(StoreUnavailable, match="cannot write lease p-"):
+            Upkeep(ledger, store, Retention(1)).pin(ledger.as_of_epoch(0), "reader", HOUR)
 
     def test_publications_tell_who_holds_them(self, store: MemoryStore) -> None:
         ledger = opened(store)

@@ -1,0 +1,70 @@
+"""The labels of MySQL's ENUM and SET columns, which the binary log, and so Canal, has as numbers."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Any
+
+from attrs import frozen
+
+from ..conversion import Refusal
+
+_LABELLED = re.compile(r"(enum|set)\b", re.IGNORECASE)
+_LABEL = r"'((?:[^'\\]|'')*)(?<! )'"
+"""A label. Whether backslashes and trailing blanks belong to it depends on where Canal has read the type."""
+_LABELS = re.compile(rf"(?:enum|set)\s*\(\s*{_LABEL}(?:\s*,\s*{_LABEL})*\s*\).*", re.IGNORECASE | re.DOTALL)
+_NUMBER = re.compile(r"[0-9]{1,20}")
+
+
+@frozen
+class _Labels:
+    """The labels of a type; None if they cannot be read from it."""
+
+    type: str
+    is_set: bool
+    labels: tuple[str, ...] | None
+
+    def of(self, number: int, refuse: Refusal) -> str:
+        """The label of a number; those of a set's bits, as MySQL writes them.
+
+        Raises:
+            Undecodable: it has none, or the labels are not known.
+        """
+        if self.labels is None:
+            raise refuse(str(number), f"its labels are not known: {self.type}; declare the column as bigint")
+        if number > (2 ** len(self.labels) - 1 if self.is_set else len(self.labels)):
+            raise refuse(str(number), f"it has no such label: {self.type}")
+        if self.is_set:
+            return ",".join(label for at, label in enumerate(self.labels) if number >> at & 1)
+        return ("", *self.labels)[number]  # MySQL has 0, which it reads as an empty text, for a value that is no label
+
+
+def is_labelled(mysql_type: object) -> bool:
+    """Whether a column of a type, as Canal's `mysqlType` has it, is an ENUM or a SET.
+
+    >>> is_labelled("enum('a','b')"), is_labelled("varchar(9)")
+    (True, False)
+    """
+    return type(mysql_type) is str and _labels(mysql_type) is not None
+
+
+def label(mysql_type: object, value: Any, refuse: Refusal) -> Any:
+    """The label of a value that is the number of one; any other value as it is.
+
+    Raises:
+        Undecodable: the number has no label, or the labels are not known.
+    """
+    labels = _labels(mysql_type) if type(mysql_type) is str else None
+    if labels is None or type(value) not in (int, str) or not _NUMBER.fullmatch(str(value)):
+        return value
+    return labels.of(int(value), refuse)
+
+
+@lru_cache(4096)
+def _labels(mysql_type: str) -> _Labels | None:
+    """The labels of a type; None if it has none."""
+    if not (kind := _LABELLED.match(mysql_type)):
+        return None
+    read = tuple(each.replace("''", "'") for each in re.findall(_LABEL, mysql_type))
+    return _Labels(mysql_type, kind[1].lower() == "set", read if _LABELS.fullmatch(mysql_type) else None)
