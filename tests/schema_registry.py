@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 @define(eq=False)
 class SchemaRegistry:
-    """What the server answers; `asked` has the paths of all questions."""
+    """What the server answers, bytes as they are; `asked` has the paths of all questions."""
 
-    answers: dict[str, dict[str, Any]] = field(factory=dict)
+    answers: dict[str, Any] = field(factory=dict)
     asked: list[str] = field(factory=list)
     auth: str | None = None
     url: str = ""
@@ -65,7 +65,8 @@ def schema_registry() -> Iterator[SchemaRegistry]:
             refused = registry.auth is not None and self.headers["Authorization"] != registry.auth
             self.send_response(401 if refused else 200 if found else 404)
             self.end_headers()
-            self.wfile.write(json.dumps(found or {"error_code": 40403, "message": "Schema not found"}).encode())
+            absent = {"error_code": 40403, "message": "Schema not found"}
+            self.wfile.write(found if isinstance(found, bytes) else json.dumps(found or absent).encode())
 
         def log_message(self, *_: Any) -> None:
             """Say nothing."""

@@ -24,6 +24,7 @@ class Decoding:
     time_zone: str = "UTC"
     changes: ChangeSpec = field(factory=ChangeSpec)
     needs_whole_rows: bool = False
+    needs_commit_order: bool = False
 
     def lines(self, *raws: str | None) -> list[dict[str, Any]]:
         """All columns of the rows of some records."""
@@ -33,6 +34,7 @@ class Decoding:
             time_zone=self.time_zone,
             changes=self.changes,
             needs_whole_rows=self.needs_whole_rows,
+            needs_commit_order=self.needs_commit_order,
         )
         records = [Record(raw and raw.encode(), at * STEP, "log") for at, raw in enumerate(raws)]
         lines: list[dict[str, Any]] = RecordDecoder(spec).batch(records).to_pylist()

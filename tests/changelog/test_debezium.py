@@ -457,6 +457,22 @@ def test_metadata() -> None:
     assert decoding.rows(*(envelope(each, *columns("id")) for each in (mysql, plain, postgres))) == expected
 
 
+@pytest.mark.parametrize("op", ["r", "c", "u", "d"])
+def test_positions_of_changes_are_refused_where_those_of_commits_are_needed(op: str) -> None:
+    changes = ChangeSpec(tables=["inventory.customers", "public.customers"], metadata={"pos": "log_position"})
+    decoding = Decoding("debezium-json", "id int, pos bigint", changes=changes, needs_commit_order=True)
+    images = (None if op in "rc" else {"id": 1}, None if op == "d" else {"id": 2})
+    oracle = {"schema": "public", "table": "customers", "scn": "2122185", "commit_scn": "2122190"}
+    for name, source in (("lsn", POSTGRES), ("scn", oracle)):
+        refusal = decoding.refusal(change(op, *images, source))
+        assert refusal.startswith(f"source.{name}: the position of a change, which does not increase in the order of")
+        assert refusal.endswith(
+            "load the database's table with position_query, or leave `position` out and set `delay`"
+        )
+    assert decoding.rows(change("m", None, None, POSTGRES), change(op, *images, {**POSTGRES, "table": "other"})) == []
+    assert {row[-1] for row in decoding.rows(change(op, *images))} == {484}
+
+
 def test_a_row_of_a_snapshot_has_no_number() -> None:
     decoding = Decoding(
         "debezium-json",

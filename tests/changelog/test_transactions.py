@@ -12,12 +12,13 @@ import pytest
 
 from headwater.adapters.records.decoder import Record, RecordDecoder, batch_schema
 from headwater.domain.errors import ConfigError
-from headwater.domain.source.changelog.settings import COUNTED, ORDERED, ChangeSpec
+from headwater.domain.source.changelog.settings import CHANGE_FORMATS, COUNTED, ORDERED, ChangeSpec
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.source.transactions import AT, split_complete
 from headwater.domain.table.change import POSITION
 from headwater.domain.table.schema import Schema
 from tests.backends import delta_backend, memory_backend
+from tests.changelog.decoding import Decoding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -142,6 +143,9 @@ def test_a_message_whose_type_is_no_word_is_refused(kind: object) -> None:
 def test_a_tombstone_in_a_file_makes_no_row() -> None:
     for told in (COUNTED, ORDERED):
         assert lines(spec("debezium-json", told), "null") == []
+    for format_ in CHANGE_FORMATS:
+        assert lines(spec(format_, ORDERED, "row"), "null", " null ") == []
+        assert Decoding(format_, "id int").lines("null", " null ", None) == []
 
 
 def test_a_record_that_cannot_be_used_still_ends_its_transaction(parted: Parted) -> None:

@@ -289,7 +289,7 @@ class Writer:
             ("server_id", self._or_odd("1")),
             ("gtid", gtid.replace("%d", "8") if self._breaks() else _GTIDS[0].replace("%d", str(draw.randrange(99)))),
             ("file", self._or_odd(draw.choice(_FILES) if self._breaks() else f'"bin.{draw.randrange(8, 12):03}"')),
-            ("pos", self._or_odd(str(draw.randrange(9999)))),
+            (draw.choice(["pos", "lsn", "scn"]) if self._breaks() else "pos", self._or_odd(str(draw.randrange(9999)))),
             ("row", self._or_odd("0")),
             ("txId", self._or_odd(draw.choice(["null", "0", "555"])) if self._breaks() else "null"),
             ("query", self._or_odd("null")),

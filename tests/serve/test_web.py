@@ -20,6 +20,7 @@ from starlette.testclient import TestClient
 
 from headwater import Headwater
 from headwater.app.cli.main import main
+from headwater.app.cli.serve import _read_token
 from headwater.app.serve.observer import Observer
 from headwater.app.serve.web import web_app
 
@@ -285,10 +286,11 @@ class TestAccess:
         ("arguments", "told"),
         [
             (["--host", "0.0.0.0"], "requests need a token: set HEADWATER_TOKEN, or --token-file"),
-            (["--token-file", "missing"], "--token-file missing: cannot be read"),
-            (["--token-file", "binary"], "--token-file binary: is not in UTF-8"),
+            (["--token-file", "missing"], "--token-file missing cannot be read"),
+            (["--token-file", "binary"], "--token-file binary is not in UTF-8"),
+            (["--token-file", "empty"], "--token-file empty is empty"),
         ],
-        ids=["open", "no_file", "no_text"],
+        ids=["open", "no_file", "no_text", "empty"],
     )
     def test_what_the_command_refuses(
         self,
@@ -300,8 +302,15 @@ class TestAccess:
     ) -> None:
         monkeypatch.chdir(config.parent)
         Path("binary").write_bytes(b"\xff")
+        Path("empty").write_bytes(b"\n")
         assert main(["serve", str(config), *arguments]) == 2
         assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("given", "token"), [("abc\n", "abc"), ("", None)])
+def test_a_line_break_is_no_part_of_the_token(monkeypatch: pytest.MonkeyPatch, given: str, token: str | None) -> None:
+    monkeypatch.setenv("HEADWATER_TOKEN", given)
+    assert _read_token(None) == token
 
 
 def wait_for_line(server: subprocess.Popen[str]) -> str:

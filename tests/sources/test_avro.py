@@ -262,9 +262,10 @@ def test_a_registry_that_fails_is_told_and_asked_again(registry: SchemaRegistry)
     assert registry_decoder(declared, allowed).batch([Record(other, 0, "")]).to_pylist()[0]["id"] == 1
     assert "secret" not in repr(allowed)
     registry.auth = None
-    registry.answers["/schemas/ids/7"] = {"no": "schema"}
-    with pytest.raises(SourceUnavailable, match="is not one, by its answer; correct the source's `registry`"):
-        decoded(registry, declared, b"\0\0\0\0\7\2")
+    registry.answers |= {"/schemas/ids/7": {"no": "schema"}, "/schemas/ids/6": b"<html>"}
+    for unknown in (b"\0\0\0\0\7\2", b"\0\0\0\0\6\2"):
+        with pytest.raises(SourceUnavailable, match="is not one, by its answer; correct the source's `registry`"):
+            decoded(registry, declared, unknown)
     with pytest.raises(
         SourceUnavailable, match=r"at 127.0.0.1:1 does not answer \(.*\); is it up, and is the source's"
     ):

@@ -100,14 +100,15 @@ class Registry:
             request.add_unredirected_header("Authorization", _authorization(self.auth))
         try:
             with urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310 - http
-                found = json.load(answer)
+                content = answer.read()
         except HTTPError as error:
             raise self._refusal(error, what) from error
-        except (OSError, ValueError, HTTPException) as error:
+        except (OSError, HTTPException) as error:
             reason = getattr(error, "reason", None) or str(error) or type(error).__name__
             raise SourceUnavailable(
                 f"{self.title} does not answer ({reason}); is it up, and is the source's `registry` right?"
             ) from error
+        found = _parsed(content)
         if not isinstance(found, dict) or not isinstance(found.get("schema"), str):
             raise SourceUnavailable(f"{self.title} is not one, by its answer; correct the source's `registry`")
         return found
@@ -130,6 +131,14 @@ class Registry:
                 " registry_auth_file"
             )
         return SourceUnavailable(f"{self.title} cannot answer now (HTTP status {error.code}); look at its log")
+
+
+def _parsed(content: bytes) -> Any:
+    """The JSON of an answer; None if it is not JSON."""
+    try:
+        return json.loads(content)
+    except ValueError:
+        return None
 
 
 def _authorization(auth: str) -> str:

@@ -132,12 +132,12 @@ class RecordDecoder:
             return self._nothing
 
     def _rows_of(self, raw: bytes | None) -> Rows:
-        return self._without_value() if raw is None else self._rows(self.parse(raw))
-
-    def _without_value(self) -> Rows:
-        if self.spec.format in CHANGE_FORMATS:  # a tombstone follows a delete, for Kafka's log compaction
+        message = None if raw is None else self.parse(raw)
+        if message is None and self.spec.format in CHANGE_FORMATS:  # a tombstone, which follows a delete
             return NO_ROWS
-        raise Undecodable("no value: a tombstone says nothing in plain json")
+        if raw is None:
+            raise Undecodable("no value: a tombstone says nothing in plain json")
+        return self._rows(message)
 
 
 def _add_each(lines: Lines, raw: bytes, position: int, origin: str, rows: Sequence[Line]) -> None:

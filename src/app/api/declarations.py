@@ -8,6 +8,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any, Literal, Unpack
 
 from ...domain.errors import ConfigError
+from ..document.plain import check_type
 from ..read.moments import Duration
 from .draft import Draft
 
@@ -239,7 +240,7 @@ class Declarations:
     def _declare(self, section: str, name: str, values: Mapping[str, Any]) -> str:
         if self._draft is None:
             raise ConfigError(f"{section}.{name}: this deployment was read from a file, so declare it there")
-        draft = self._draft.with_table(section, name, values)
+        draft = self._draft.with_table(section, check_type(name, str, f"the text of a name in {section}"), values)
         self._take(draft)
         self._draft = draft
         return name

@@ -87,15 +87,15 @@ class Headwater(Declarations, ViewReader):
     ) -> None:
         self._draft: Draft | None = None
         if deployment is None:
-            own = {"name": backend or ("memory" if path is None else None), "path": path, **more}
+            own = {"name": "memory" if backend is None and path is None else backend, "path": path, **more}
             tables = {"backend": own, "run": run or {}, "alerts": alerts or {}, "telemetry": telemetry or {}}
             self._draft = Draft(tables, environ)
             deployment = self._draft.deployment()
-        elif backend or path is not None or environ is not None or run or alerts or telemetry or more:
+        elif backend is not None or path is not None or environ is not None or run or alerts or telemetry or more:
             raise ConfigError("a deployment has its own settings of the backend and of runs: give no others beside it")
         self.deployment = check_type(deployment, Deployment, "a Deployment; from_config reads a file, from_text a text")
         self.services: Mapping[str, Service] = blueprints(deployment)
-        self._report = report
+        self._report = check_type(report, Callable, "a function that takes a report")  # type: ignore[arg-type]
         self._clock = SystemClock()
         self._container = Container(deployment, self._clock)
         engine = chosen_backend(deployment.backend).engine_name or deployment.backend.name

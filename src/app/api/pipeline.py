@@ -24,6 +24,7 @@ from ...domain.source.bulk import BULK
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import Schema
 from ...domain.table.view_spec import ViewSpec
+from ..document.plain import check_type
 from ..read.difference import diff_spec, difference
 from ..read.latency import Latency
 from ..read.moments import Duration, Moment, Time, read_day, read_duration, read_moment, read_time
@@ -282,10 +283,11 @@ class Pipeline(InProcess):
             VersionNotFound: nothing was published at `at`.
             VersionExpired: the version has expired, or is being removed.
         """
+        holder = check_type(holder or f"{gethostname()}:{getpid()}", str, "the text of a holder")
         publication = self.snapshot(at).publication
         if publication is None:
             raise VersionNotFound(f"pipeline {self.name!r} has published nothing that could be held; run it first")
-        return self.upkeep.pin(publication, holder or f"{gethostname()}:{getpid()}", read_duration(hold))
+        return self.upkeep.pin(publication, holder, read_duration(hold))
 
     def replay(self) -> ReplayResult:
         """Read a pipeline's dead letters again, after their cause has been fixed.

@@ -6,7 +6,6 @@ import os
 from collections.abc import Callable
 from contextlib import ExitStack
 from ipaddress import ip_address
-from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING
 
@@ -16,6 +15,7 @@ from ...domain.errors import ConfigError, HeadwaterError
 from ..api import Headwater
 from ..registry.packages import require
 from ..run.report import EpochReport
+from ..sources.secrets import read_secret_file
 from .arguments import command
 from .console import ERROR, choose_report, print_message
 from .durable import load_durable
@@ -119,16 +119,11 @@ def _serve(server: uvicorn.Server, host: str) -> None:
 
 def _read_token(file: str | None) -> str | None:
     if file is None:
-        return os.environ.get(_TOKEN) or None
+        return os.environ.get(_TOKEN, "").strip() or None
     try:
-        token = Path(file).read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise ConfigError(f"--token-file {file}: cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise ConfigError(f"--token-file {file}: is not in UTF-8; write the token into it again") from error
-    if not token:
-        raise ConfigError(f"--token-file {file}: is empty; write a token into it")
-    return token
+        return read_secret_file(file)
+    except ConfigError as error:
+        raise ConfigError(f"--token-file {error}") from error
 
 
 def _is_loopback(host: str) -> bool:

@@ -42,6 +42,7 @@ from ..document.value_types import (
     LIMIT,
     OPTIONS,
     PATH,
+    POSITIVE_DURATION,
     SCHEMA,
     SETTINGS,
     TABLE,
@@ -67,8 +68,8 @@ RUN = keys_of(
     dead_letter_limit=LIMIT,
     dead_letter_stop=whole(0),
 )
-ALERTS = keys_of(AlertSettings, webhook=ADDRESS, check=DURATION, timeout=DURATION)
-TELEMETRY = keys_of(TelemetrySettings, endpoint=ADDRESS, service_name=TEXT, metrics_every=DURATION)
+ALERTS = keys_of(AlertSettings, webhook=ADDRESS, check=POSITIVE_DURATION, timeout=POSITIVE_DURATION)
+TELEMETRY = keys_of(TelemetrySettings, endpoint=ADDRESS, service_name=TEXT, metrics_every=POSITIVE_DURATION)
 BACKEND = {
     "name": Key(TEXT, required=True),
     **keys_of(
@@ -151,7 +152,7 @@ def _load_written(
     file: Path, tree: dict[str, Any], lines: Mapping[KeyPath, int], environ: Mapping[str, str] | None
 ) -> Deployment:
     """Load what stands in a file or text. Not for the tables of a program, which may read any variable itself."""
-    check_misspelt(tree, os.environ if environ is None else environ, _shape(tree))
+    check_misspelt(tree, _variables(environ), _shape(tree))
     return _load(file, tree, lines, environ)
 
 
@@ -163,8 +164,21 @@ def _load(
     *,
     whole: bool = True,
 ) -> Deployment:
-    document = overlay(file, tree, lines, os.environ if environ is None else environ, _shape(tree))
+    document = overlay(file, tree, lines, _variables(environ), _shape(tree))
     return _Loader(document).deployment(whole=whole)
+
+
+def _variables(environ: object) -> Mapping[str, str]:
+    """Environment variables that a program gives; those of the process if None.
+
+    Raises:
+        ConfigError: they are not a mapping of texts; the message does not show them.
+    """
+    if environ is None:
+        return os.environ
+    if not isinstance(environ, Mapping) or not all(isinstance(each, str) for pair in environ.items() for each in pair):
+        raise ConfigError('environ is not a dict of texts, such as {"HEADWATER_RUN__RETRIES": "9"}')
+    return environ
 
 
 @frozen
@@ -234,6 +248,8 @@ class _Loader:
         return retention
 
     def _source(self, path: KeyPath) -> SourceSettings:
+        if not path[-1]:
+            raise self.document.error(path, "a source's name must not be empty")
         kind = load_source_kind(self.document.value((*path, "kind"), Key(choice(*source_kinds()), required=True)))
         keys = source_keys(kind)
         if "format" in keys:  # first: else the keys of an unknown format are reported before the format itself

@@ -178,6 +178,11 @@ class BulkInput:
     """Whether it reports the time of each read itself; else `search_ts` or a position is needed."""
 
     @property
+    def precedes_open(self) -> bool:
+        """Whether the position of a chunk is from before all transactions that the chunk does not see."""
+        return False
+
+    @property
     def search_ts(self) -> datetime | str | None:
         """The time of the read (UTC), or the column with the time at which each row was read."""
         return None
@@ -264,6 +269,10 @@ class BulkJdbc(BulkInput):
     position_query: str | None = None
     chunk_rows: int = 1_000_000
     chunks_per_epoch: int = 1
+
+    @property
+    def precedes_open(self) -> bool:
+        return self.position_query is not None
 
     def __str__(self) -> str:
         return f"table {self.table} of a database"

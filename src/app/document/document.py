@@ -90,7 +90,7 @@ class Document:
         return dict(found)
 
     def build(self, path: KeyPath, build: Callable[[], _T]) -> _T:
-        """Call `build` and return its result; name the path in its errors.
+        """Call `build` and return its result; name the path in its errors, or the key in it that they begin with.
 
         Raises:
             ConfigError: `build` refuses the values; the message names the place.
@@ -98,7 +98,9 @@ class Document:
         try:
             return build()
         except ConfigError as error:
-            raise self.error(path, str(error)) from error
+            message = self._scrub(path, str(error))
+            at = self._first_key(path, message)
+            raise ConfigError(f"{self.place(at)}: {message.removeprefix(f'{at[-1]}: ')}") from error
 
     def check_columns(self, path: KeyPath, columns: tuple[str, ...], *names: str | None) -> None:
         """Refuse names at a path that are not columns.
@@ -128,6 +130,14 @@ class Document:
             message = f"the value of {hidden[0].variable} is not {key.kind.expects}" if hidden else str(error)
             raise self.error(path, message) from (None if hidden else error)
 
+    def _first_key(self, path: KeyPath, message: str) -> KeyPath:
+        """The path of the key that a message begins with, if the table at `path` has it; else `path`."""
+        word = message.partition(" ")[0].rstrip(":")
+        found: Any = self.tree
+        for part in path:
+            found = found.get(part, {}) if isinstance(found, dict) else {}
+        return (*path, word) if isinstance(found, dict) and word in found else path
+
     def _texts_within(self, path: KeyPath) -> list[EnvironmentText]:
         return [text for at, texts in self.environment.items() if at[: len(path)] == path for text in texts]
 
@@ -155,11 +165,14 @@ def parse(file: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:
         ConfigError: the file does not exist, or it is not valid TOML.
     """
     try:
-        return parse_text(file.read_bytes().decode(), file)
+        text = file.read_bytes().decode()
     except OSError as error:
         raise ConfigError(f"{file}: cannot be read: {error.strerror}; name an existing TOML file") from error
     except UnicodeDecodeError as error:
         raise ConfigError(f"{file}: is not UTF-8 text (byte {error.start}); save it as UTF-8") from error
+    except ValueError as error:  # a null character
+        raise ConfigError(f"{str(file)!r} is not a path: {error}; name an existing TOML file") from error
+    return parse_text(text, file)
 
 
 def parse_text(text: str, file: Path) -> tuple[dict[str, Any], dict[KeyPath, int]]:

@@ -28,8 +28,7 @@ def check_type(given: _T, kind: type | UnionType, expected: str) -> _T:
 def plain(value: Any) -> Any:
     """A value as TOML has it; keys of a mapping whose value is None are left out.
 
-    Raises:
-        ConfigError: a timedelta has a part of a millisecond.
+    A timedelta with a part of a millisecond stays as it is, and is refused where its key is known.
 
     >>> plain({"step": timedelta(minutes=1), "group": ("state",), "updated_at": None})
     {'step': '60000ms', 'group': ['state']}
@@ -38,8 +37,6 @@ def plain(value: Any) -> Any:
         return {str(name): plain(each) for name, each in value.items() if each is not None}
     if isinstance(value, list | tuple):
         return [plain(each) for each in value]
-    if isinstance(value, timedelta):
-        if value % _MILLISECOND:
-            raise ConfigError(f"{value!r} has a part of a millisecond; durations are whole milliseconds")
+    if isinstance(value, timedelta) and not value % _MILLISECOND:
         return f"{value // _MILLISECOND}ms"
     return fspath(value) if isinstance(value, PathLike) else value

@@ -62,8 +62,10 @@ def _key_of(default: Any, kind: Kind) -> Key:
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str) or not value:
+    if not isinstance(value, str):
         raise ConfigError(f"{value!r} is not {TEXT.expects}")
+    if not value:
+        raise ConfigError("the text is empty; write one")
     return value
 
 
@@ -161,11 +163,19 @@ def _number_or_text(value: Any) -> str:
 
 
 def _duration(value: Any, *, negative: bool = False) -> timedelta:
+    if isinstance(value, timedelta):  # of a program; `plain` writes all others as texts
+        raise ConfigError(f"{value!r} has a part of a millisecond; durations are whole milliseconds")
     if not isinstance(value, str):
         raise ConfigError(f"{value!r} is not {DURATION.expects}")
     duration = parse_duration(value)
     if duration.total_seconds() < 0 and not negative:
         raise ConfigError(f"{value!r} is negative")
+    return duration
+
+
+def _positive_duration(value: Any) -> timedelta:
+    if not (duration := _duration(value)):
+        raise ConfigError(f"{value!r} is not {POSITIVE_DURATION.expects}")
     return duration
 
 
@@ -286,6 +296,7 @@ TABLE = Kind("a table of keys", _table, None, json={"type": "object"})
 NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text, json={"type": ["string", "number"]})
 ADDRESS = Kind("an address such as 'https://host/path'", _address, json=_A_TEXT)
 DURATION = Kind("a duration such as '5m' or '1h30m'", _duration, json=_A_TEXT)
+POSITIVE_DURATION = Kind("a duration longer than 0, such as '5m'", _positive_duration, json=_A_TEXT)
 ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone, json=_A_TEXT)
 SCHEMA = Kind(
     "a schema such as 'id bigint, at timestamp'", lambda value: Schema.parse(_text(value)), json={"type": "string"}

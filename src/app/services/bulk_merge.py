@@ -72,9 +72,21 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
         return BulkMerge(settings, parts.engine)
 
     def open(self, settings: BulkMergeSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
-        """Open the changelog and the bulk; changes name their transaction if the service needs whole transactions."""
+        """Open the changelog and the bulk.
+
+        Changes name their transaction if the service needs whole transactions. Positions of messages that decide which
+        image is newer must be in the order of the commits, unless those of the chunks are from before all transactions
+        that they do not see: else a change that is committed after the read may seem to be older.
+        """
+        assert pipeline.bulk is not None
         loaded = self.open_bulk(settings, pipeline, parts.sources)
-        return BulkGroup(parts.open(pipeline.sources[0], tells_transactions=settings.transactional), loaded)
+        positions = {settings.changelog.changes.metadata.get(name) for name in settings.position}
+        changes = parts.open(
+            pipeline.sources[0],
+            tells_transactions=settings.transactional,
+            needs_commit_order="log_position" in positions and not pipeline.bulk.precedes_open,
+        )
+        return BulkGroup(changes, loaded)
 
     def open_bulk(self, settings: BulkMergeSettings, pipeline: PipelineSettings, sources: Sources) -> BulkSource:
         assert pipeline.bulk is not None

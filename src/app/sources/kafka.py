@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -19,6 +20,7 @@ from .secrets import read_secret
 if TYPE_CHECKING:
     from ...adapters.kafka.settings import KafkaSettings
 
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 _REGISTRY = ("registry", "registry_auth", "registry_auth_file")
 
 
@@ -53,7 +55,7 @@ class KafkaKind(SourceKind[KafkaInput]):
                 raise table.error(f"has no effect unless format is one of {', '.join(REGISTRY_FORMATS)}", name)
         if "@" in urlsplit(table["registry"] or "").netloc:
             raise table.error("must not contain a password: set registry_auth or registry_auth_file", "registry")
-        return KafkaInput(**{**table.fields(KafkaInput), "registry_auth": read_secret(table, "registry_auth")})
+        return KafkaInput(**{**table.fields(KafkaInput), "registry_auth": _read_auth(table)})
 
     def check(self, settings: KafkaInput) -> None:
         with require("confluent_kafka", extra="kafka"):
@@ -72,6 +74,21 @@ class KafkaKind(SourceKind[KafkaInput]):
             from ...adapters.kafka.spark_source import SparkKafkaSource
 
         return SparkKafkaSource(_settings(settings), records, session)
+
+
+def _read_auth(table: Section) -> str | None:
+    """What the schema registry asks for.
+
+    Raises:
+        ConfigError: an HTTP header cannot have it; the message does not show it.
+    """
+    auth = read_secret(table, "registry_auth")
+    key = "registry_auth" if table["registry_auth_file"] is None else "registry_auth_file"
+    if _CONTROLS.search(auth or ""):
+        raise table.error("the secret has a line break or another control character inside; write it without", key)
+    if auth and ":" not in auth and max(auth) > "\xff":
+        raise table.error("the token has a character that no HTTP header can have; write it again", key)
+    return auth
 
 
 def _settings(given: KafkaInput) -> KafkaSettings:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from ...domain.errors import ConfigError
 from ..document.section import Section
 
 
@@ -20,14 +21,33 @@ def check_secret(table: Section, *key: str) -> None:
 def read_secret(table: Section, key: str) -> str | None:
     """The secret of a key, or in the file that the key ``<key>_file`` names; None if neither is set.
 
+    A line break around it, as editors and ``$(…)`` leave one, is not a part of it.
+
     Raises:
-        ConfigError: it is written in the deployment file, or its own file cannot be read.
+        ConfigError: it is empty or written in the deployment file, or its own file cannot be read.
     """
     check_secret(table, key)
-    if (file := table[f"{key}_file"]) is None:
-        return None if table[key] is None else str(table[key])
-    path = table.resolve(file)
+    if (file := table[f"{key}_file"]) is not None:
+        return table.build(lambda: read_secret_file(table.resolve(file)), f"{key}_file")
+    if table[key] is None:
+        return None
+    if not (secret := str(table[key]).strip("\r\n")):
+        raise table.error("is empty: write the secret into its variable", key)
+    return secret
+
+
+def read_secret_file(file: str) -> str:
+    """The secret in a file, without blanks and line breaks around it.
+
+    Raises:
+        ConfigError: the file cannot be read, is not in UTF-8, or is empty.
+    """
     try:
-        return Path(path).read_text(encoding="utf-8").strip()
+        secret = Path(file).read_text(encoding="utf-8").strip()
     except OSError as error:
-        raise table.error(f"{path} cannot be read: {error.strerror}", f"{key}_file") from error
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError:  # its text may show a part of the secret
+        raise ConfigError(f"{file} is not in UTF-8; write the secret into it again") from None
+    if not secret:
+        raise ConfigError(f"{file} is empty; write the secret into it")
+    return secret

@@ -51,6 +51,8 @@ class RecordSpec:
             together with `tells_transactions`.
         needs_whole_rows: whether a delete without its whole old image is an error, because the service subtracts it.
             Only Debezium's deletes may lack a part of it, and only if `ChangeSpec.before` is ``required``.
+        needs_commit_order: whether a message is an error if its `log_position` does not increase in the order of the
+            commits.
         optional: columns that may be missing in CSV and Parquet files; they are null then. In JSON any column may be
             missing.
         tells_transactions: whether rows have `TRANSACTION_COLUMNS`, and some rows are marks (`transactions.is_mark`).
@@ -66,6 +68,7 @@ class RecordSpec:
     tells_transactions: bool = False
     tells_log: bool = False
     needs_whole_rows: bool = False
+    needs_commit_order: bool = False
     optional: tuple[str, ...] = ()
     csv: CsvFormat = RFC_4180
     layout: str = LINES

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 import polars as pl
 
-from ....domain.source.changelog.debezium import OWN_PLACE, DeletedRows, row_number_of
+from ....domain.source.changelog.debezium import OWN_PLACE, POSITIONS, DeletedRows, check_commit_order, row_number_of
 from ....domain.source.changelog.settings import COUNTED
 from ....domain.source.changelog.values import CONNECT_DATES, CONNECT_DECIMAL, CONNECT_UNITS, fields_of
 from ....domain.source.conversion import Undecodable
@@ -125,10 +125,20 @@ def _file(draft: Draft) -> LogFile:
 
 
 def _position(draft: Draft) -> pl.Expr:
-    for name in ("pos", "lsn", "scn"):
+    for name in POSITIONS:
         if draft.given(draft.root.at("source", name)):
+            _check_order(draft, name)
             return draft.field(BIGINT, "source", name)
     return pl.lit(None)
+
+
+def _check_order(draft: Draft, name: str) -> None:
+    if not draft.spec.needs_commit_order:
+        return
+    try:
+        check_commit_order(name)
+    except Undecodable as refusal:
+        raise Unlearnable(str(refusal)) from refusal
 
 
 def _name(draft: Draft) -> pl.Expr | None:

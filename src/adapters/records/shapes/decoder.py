@@ -180,7 +180,7 @@ class ShapeDecoder:
 
     def _batch(self, chunk: Chunk, frames: list[pl.DataFrame]) -> pa.RecordBatch:
         """Rows as a batch, in order, with the positions and origins of their records."""
-        if not frames:
+        if not any(frame.height for frame in frames):
             return pa.RecordBatch.from_pylist([], self._arrow)
         rows = frames[0] if len(frames) == 1 else pl.concat(frames).sort(AT)
         number, row = rows[AT] // ROWS, rows[AT] % ROWS

@@ -44,10 +44,34 @@ def shared_name(name: object) -> object:
     return found[1] if found else name
 
 
+POSITIONS = ("pos", "lsn", "scn")
+"""The log position: MySQL's position in the file, PostgreSQL's LSN or Oracle's SCN."""
+
+
+def _positioned(source: Message) -> str | None:
+    """The name of the log position that a message has."""
+    return next((name for name in POSITIONS if source.get(name) is not None), None)
+
+
 def _position(message: Message) -> object:
-    """The log position: MySQL's position in the file, PostgreSQL's LSN or Oracle's SCN."""
     source = source_of(message)
-    return next((at for name in ("pos", "lsn", "scn") if (at := source.get(name)) is not None), None)
+    return None if (name := _positioned(source)) is None else source[name]
+
+
+def check_commit_order(name: str | None) -> None:
+    """Check, by its name, that the log position of a message increases in the order of the commits.
+
+    LSN and SCN are those of the change. A transaction that commits later may have changed its rows earlier.
+
+    Raises:
+        Undecodable: it does not.
+    """
+    if name in ("lsn", "scn"):
+        raise Undecodable(
+            f"source.{name}: the position of a change, which does not increase in the order of the commits, so it does"
+            " not tell whether the bulk has the change; make a new pipeline, and load the database's table with"
+            " position_query, or leave `position` out and set `delay`"
+        )
 
 
 def row_number_of(message: Message) -> object:
@@ -143,8 +167,6 @@ class DebeziumDecoder(ChangeDecoder):
             Undecodable: it is not a message of Debezium's, it truncates a table, an image is missing, or a value does
                 not fit its column.
         """
-        if record is None:  # a tombstone in a file
-            return NO_ROWS
         message, schema = opened(as_object(record, "message"))
         if message is None or ("op" not in message and _is_mark(message)):
             return NO_ROWS
@@ -153,8 +175,11 @@ class DebeziumDecoder(ChangeDecoder):
             return NO_ROWS
         if type(op) is not str or (rows := self._rows.get(op)) is None:
             raise Undecodable(f"op: one of Debezium's wanted (rows without an envelope are json), not {shown(op)}")
-        if not self._wanted(source_of(message)):
+        source = source_of(message)
+        if not self._wanted(source):
             return NO_ROWS
+        if self.spec.needs_commit_order:
+            check_commit_order(_positioned(source))
         return rows(message, self._images(schema))
 
     def metadata(self, message: Message) -> list[Any]:

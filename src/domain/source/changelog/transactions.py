@@ -131,8 +131,6 @@ class TransactionDecoder:
     def __call__(self, record: object) -> Rows:
         """The rows of a message. Raises the same errors as the decoder of its format."""
         rows = self.rows(record)
-        if record is None:  # a tombstone in a file, which has no transaction
-            return rows
         fields = self.read(record)
         if rows:
             return [(kind, [*values, *fields], alone) for kind, values, alone in rows]

@@ -171,6 +171,21 @@ def test_the_images_of_an_update_come_in_order() -> None:
     assert [row["_position"] for row in rows[:4]] == [0, 1, 1000, 1001]
 
 
+@pytest.mark.parametrize(
+    ("format_", "text"),
+    [
+        (MAXWELL, '{"type": "table-alter"}'),
+        (CANAL, '{"type": "QUERY"}'),
+        (DEBEZIUM, '{"ts_ms": 5}'),
+        (DEBEZIUM, None),
+        (MAXWELL, "null"),
+    ],
+    ids=["maxwell", "canal", "debezium", "tombstones", "nulls"],
+)
+def test_messages_none_of_which_has_a_row(format_: str, text: str | None) -> None:
+    assert decoded(RecordSpec(Schema.parse("id bigint"), format_), [text] * 50) == ([], 50)
+
+
 def test_several_rows_in_a_message_are_left() -> None:
     spec = RecordSpec(SPEC.schema, CANAL)
     message = '{"data": [%s], "database": "shop", "table": "orders", "type": "INSERT", "isDdl": false, "es": 1}'

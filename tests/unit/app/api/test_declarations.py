@@ -232,6 +232,32 @@ def test_a_value_of_another_type_is_refused(ask: Any, message: str, tmp_path: Pa
         ask(headwater)
 
 
+def ranked() -> Headwater:
+    headwater = Headwater(environ={})
+    handed = headwater.stream("handed", schema="id bigint, state string")
+    headwater.ranking("ranks", source=handed, group=["state"], id=["id"], order_by="id", segment="10")
+    return headwater
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: Headwater(environ={"HEADWATER_RUN__POLL": 3}), "^environ is not a dict of texts, such as"),
+        (lambda: Headwater(environ={None: "s3cret"}), "^environ is not a dict of texts, such as"),
+        (lambda: Headwater.from_text("", environ=["HEADWATER_RUN__POLL"]), "^environ is not a dict of texts, such as"),
+        (lambda: Headwater(report=None, environ={}), "^None is not a function that takes a report"),
+        (lambda: Headwater(backend="", environ={}), r"backend\.name: '' is unknown; allowed: delta"),
+        (lambda: Headwater.from_config("a\0b"), r"^'a\\x00b' is not a path: embedded null"),
+        (lambda: ranked().pin("ranks", hold="1h", holder=3), "^3 is not the text of a holder"),
+    ],
+    ids=["number", "no_name", "list", "no_report", "no_backend", "null_character", "holder"],
+)
+def test_values_of_the_wrong_type_are_refused_before_anything_is_done(make: Any, message: str) -> None:
+    with pytest.raises(ConfigError, match=message) as caught:
+        make()
+    assert "s3cret" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("declare", "message"),
     [
@@ -246,11 +272,14 @@ def test_a_value_of_another_type_is_refused(ask: Any, message: str, tmp_path: Pa
         ),
         (
             lambda hw: hw.cumulate("x", source="clicks", step=timedelta(microseconds=5), measures={"n": "count(*)"}),
-            r"part of a millisecond",
+            r"this program: pipelines\.x\.step: .*microseconds=5\) has a part of a millisecond",
         ),
         (lambda hw: hw.source("x", "carrier_pigeon", schema="id int"), r"sources\.x\.kind: .* is unknown"),
+        (lambda hw: hw.source(3, "stream", schema="id int"), r"3 is not the text of a name in sources"),
+        (lambda hw: hw.source("", "stream", schema="id int"), r"sources\..*: a source's name must not be empty"),
+        (lambda hw: hw.source("x", "stream", schema=""), r"sources\.x\.schema: the text is empty; write one"),
     ],
-    ids=["again", "no_source", "no_column", "too_fine", "no_kind"],
+    ids=["again", "no_source", "no_column", "too_fine", "no_kind", "name_of_no_text", "no_name", "no_schema"],
 )
 def test_a_mistake_is_refused_at_once_and_changes_nothing(declare: Any, message: str) -> None:
     headwater = declared()

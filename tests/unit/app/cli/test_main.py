@@ -170,7 +170,7 @@ class TestRun:
 
     @pytest.mark.parametrize("given", ["ranked", "", 5, True])
     def test_pipelines_are_a_list_of_names(self, config, given):
-        with Headwater.from_config(config) as deployment, pytest.raises(ConfigError, match="no list of names"):
+        with Headwater.from_config(config) as deployment, pytest.raises(ConfigError, match="not a list of names"):
             deployment.run(given, until_idle=True)
 
     def test_a_home_folder_is_not_guessed(self, tmp_path, config, capsys):

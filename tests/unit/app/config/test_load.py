@@ -126,6 +126,29 @@ class TestReading:
             assert told in refusal(text, REGISTRY="me:s3cret")
             assert "s3cret" not in refusal(text, REGISTRY="me:s3cret")
 
+    def test_the_secret_of_a_schema_registry_can_be_sent(self, deploy, refusal, tmp_path):
+        """A message or a stack trace of the request would show it."""
+        avro = GOOD + changed("topics", 'registry = "http://127.0.0.1:8081"\ntopics', KAFKA).split("options")[0]
+        given = avro + 'format = "avro"\nregistry_auth = "${REGISTRY}"\n'
+        for auth in ("hunter2", "me:hunter2", "me:hünter€"):
+            assert deploy(given, REGISTRY=f"{auth}\r\n").sources["orders"].input.registry_auth == auth
+        for secret, told in (
+            ("hunter2\nhunter3", "the secret has a line break or another control character inside"),
+            ("me:hunter2\0", "the secret has a line break or another control character inside"),
+            ("hunter2€", "the token has a character that no HTTP header can have"),
+            ("\n", "is empty: write the secret into its variable"),
+        ):
+            (tmp_path / "secret").write_text(secret)
+            filed = given.replace('registry_auth = "${REGISTRY}"', 'registry_auth_file = "secret"')
+            messages = [refusal(given, REGISTRY=secret), refusal(filed)]
+            assert told in messages[0]
+            assert told.split(":")[0] in messages[1]
+            for name, message in zip(("registry_auth", "registry_auth_file"), messages, strict=True):
+                assert message.startswith(f"deploy.toml:35: sources.orders.{name}: ")
+                assert "hunter" not in message
+        (tmp_path / "secret").write_bytes(b"\xffhunter2")
+        assert "sources.orders.registry_auth_file: secret is not in UTF-8; write the secret into it" in refusal(filed)
+
     def test_a_view_to_publish(self, deploy):
         publish = deploy(GOOD + PUBLISH, BROKER_PASSWORD="s3cret").pipelines["contract_rank"].publish
         assert publish == KafkaOutput(
@@ -221,6 +244,12 @@ class TestReading:
         ('"5m"', '"99999999999999d"', "deploy.toml:15: sources.contracts.watermark_delay: '99999999999999d' is too long: a "
          "duration is at most 365000d"),
         ('"5m"', '"-5m"', "deploy.toml:15: sources.contracts.watermark_delay: '-5m' is negative"),
+        ("[backend]", '[alerts]\ntimeout = "0s"\n[backend]', "deploy.toml:2: alerts.timeout: '0s' is not a duration longer "
+         "than 0, such as '5m'"),
+        ("[backend]", '[alerts]\ncheck = "0m"\n[backend]', "deploy.toml:2: alerts.check: '0m' is not a duration longer than 0, "
+         "such as '5m'"),
+        ("[backend]", '[telemetry]\nmetrics_every = "0s"\n[backend]', "deploy.toml:2: telemetry.metrics_every: '0s' is not a "
+         "duration longer than 0, such as '5m'"),
         ('"ranking"', '"rankin"', "deploy.toml:18: pipelines.contract_rank.service: 'rankin' is unknown; allowed: "
          "ranking, retraction, cumulate, wide_table, snapshots, bulk_merge, materialized_view; did you mean 'ranking'?"),
         ('"ranking"', '"bulk"', "deploy.toml:18: pipelines.contract_rank.service: 'bulk' is unknown; allowed: "
@@ -233,7 +262,7 @@ class TestReading:
          'text, such as ["a"]'),
         ('["contract_id"]', '["contractid"]', "deploy.toml:21: pipelines.contract_rank.id: no such column: 'contractid' is "
          "unknown; allowed: project_id, contract_id, sign_time, amount; did you mean 'contract_id'?"),
-        ('"dense_rank"', '"row_number"', "deploy.toml:17: pipelines.contract_rank: method row_number needs tie_break: "
+        ('"dense_rank"', '"row_number"', "deploy.toml:23: pipelines.contract_rank.method: method row_number needs tie_break: "
          "without it, equal order values have no certain order"),
         ('segment = "1d"', 'segment = "1d"\ntime_zone = "Mars/Olympus"', "deploy.toml:25: "
          "pipelines.contract_rank.time_zone: 'Mars/Olympus' is not an IANA time zone such as 'Asia/Shanghai' or 'UTC'"),

@@ -1,11 +1,13 @@
 """Configuration of what a bulk load reads: files, or a table of a database whose password no file holds."""
 
 from datetime import UTC, datetime
+from unittest.mock import Mock
 
 import polars as pl
 import pytest
 
 from headwater.app.config import BulkFiles, BulkJdbc, load
+from headwater.app.services.kind import kind_of
 from headwater.domain.errors import ConfigError
 
 SAMPLE = """\
@@ -70,12 +72,34 @@ def test_a_database_is_read_with_a_password_of_the_environment(tmp_path):
     assert (pipeline.service.search_ts, pipeline.service.repeatable) == (None, False)
 
 
+@pytest.mark.parametrize(
+    ("change", "needed"),
+    [(("", ""), False), (('position_query = "SELECT 1"', ""), True), (('position = "pos"', 'mode = "upsert"'), False)],
+    ids=["queried", "of_the_table", "by_time"],
+)
+def test_positions_of_changes_need_chunks_from_before_all_open_transactions(tmp_path, change, needed):
+    text = JDBC.replace("ts timestamp", "ts timestamp, pos bigint").replace(
+        '"commit_time"', '"commit_time", pos = "log_position"'
+    )
+    text = text.replace('changelog = "account_log"', 'changelog = "account_log"\nposition = "pos"').replace(*change)
+    pipeline, parts = loaded(tmp_path, text, {"BANK_PASSWORD": "hunter2"}), Mock()
+    kind_of(pipeline).open(pipeline.service, pipeline, parts)
+    assert parts.open.call_args.kwargs["needs_commit_order"] is needed
+
+
 def test_a_password_may_come_from_a_file_of_its_own(tmp_path):
     (tmp_path / "secret").write_text("hunter2\n")
     text = JDBC.replace('password = "${BANK_PASSWORD}"', 'password_file = "secret"')
     assert loaded(tmp_path, text).bulk.options["password"] == "hunter2"
     with pytest.raises(ConfigError, match=r"pipelines.accounts.bulk.password_file: .*secre cannot be read: No such"):
         loaded(tmp_path, text.replace('"secret"', '"secre"'))
+
+
+@pytest.mark.parametrize(("content", "told"), [(b"\xff\xfehunter2", "is not in UTF-8"), (b" \n", "is empty; write")])
+def test_a_file_without_a_readable_password_is_refused(tmp_path, content, told):
+    (tmp_path / "secret").write_bytes(content)
+    with pytest.raises(ConfigError, match=rf":22: pipelines.accounts.bulk.password_file: .*secret {told}"):
+        loaded(tmp_path, JDBC.replace('password = "${BANK_PASSWORD}"', 'password_file = "secret"'))
 
 
 @pytest.mark.parametrize(

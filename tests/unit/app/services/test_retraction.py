@@ -107,7 +107,7 @@ def test_a_past_of_a_query(deploy, tmp_path):
         ('"mtime"', '"ctime"', "19: pipelines.order_states.updated_at: no such column: 'ctime' is unknown; allowed: order_id, "
          "user_id, state, amount, mtime; did you mean 'mtime'?"),
         ('updated_at = "mtime"\n', "", "14: pipelines.order_states.updated_at: is missing; it is a text"),
-        ('{ orders = "count(*)", amount = "sum(amount)" }', "{}", "14: pipelines.order_states: measures needs at least one, "
+        ('{ orders = "count(*)", amount = "sum(amount)" }', "{}", "18: pipelines.order_states.measures: measures needs at least one, "
          'such as { orders = "count(*)" }'),
         ('"sum(amount)"', "3", "18: pipelines.order_states.measures.amount: 3 is not a text"),
         ('"sum(amount)"', '"sum(mtime)"', "18: pipelines.order_states.measures.amount: 'sum(mtime)' is over a timestamp, "
@@ -136,7 +136,7 @@ def test_a_past_of_a_query(deploy, tmp_path):
          "by a key may read a second source with it"),
         ('"UTC"', '"UTC"\nroll_after = "soon"', "21: pipelines.order_states.roll_after: 'soon' is not a duration; write a number "
          "and one of ms, s, m, h, d, w, such as '5m' or '1h30m'"),
-        ('"UTC"', '"UTC"\nroll_after = "1h"', "14: pipelines.order_states: roll_after goes by the watermark, so the source "
+        ('"UTC"', '"UTC"\nroll_after = "1h"', "21: pipelines.order_states.roll_after: roll_after goes by the watermark, so the source "
          "needs event_time"),
         ('"UTC"', '"UTC"\npast = { holds = "rows" }', "21: pipelines.order_states.past.path: is missing; it is a path, or a URI such as 's3a://bucket/lake'"),
         ('"UTC"', '"UTC"\npast = { path = "x", hold = "rows" }', "21: pipelines.order_states.past.hold: unknown key; allowed: "

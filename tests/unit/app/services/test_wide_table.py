@@ -135,7 +135,7 @@ _EXPLODED = "explode(split(cast(items as string), ','))"
          '["a"]'),
         ('["updated_at"]', '["updated"]', "21: pipelines.shop.topics.info.sequence: '`updated`': no column 'updated'; there are: "
          "shop_id, name, city, updated_at"),
-        ('["seq"]', '["weight"]', "23: pipelines.shop.topics.stock: sequence 'weight' is a double, which engines do not compare "
+        ('["seq"]', '["weight"]', "27: pipelines.shop.topics.stock.sequence: sequence 'weight' is a double, which engines do not compare "
          "alike; use: bigint, boolean, date, decimal, int, smallint, string, timestamp, timestamp_ntz, tinyint"),
         ('["seq"]', '["max(seq)"]', "27: pipelines.shop.topics.stock.sequence: 'MAX(`seq`)' has an aggregate, max: it may use one "
          "row's values; group and rank in a pipeline of their own"),
@@ -165,7 +165,7 @@ _EXPLODED = "explode(split(cast(items as string), ','))"
          "it may use one row's values; group and rank in a pipeline of their own"),
         ("topics.stock]", 'topics."the stock"]', "23: pipelines.shop.topics.\"the stock\": topic 'the stock': write letters, digits "
          "and single underscores, a letter first"),
-        ('["shop_id"]', '["shop_id"]\ntombstones = "30d"', "15: pipelines.shop: tombstones goes by the owner's event time: one topic "
+        ('["shop_id"]', '["shop_id"]\ntombstones = "30d"', "18: pipelines.shop.tombstones: tombstones goes by the owner's event time: one topic "
          "needs owner = true, its source event_time"),
         ('kind = "kafka"\nservers = "127.0.0.1:9092"\ntopics = ["shop.info"]\n', 'kind = "stream"\n', "17: "
          "pipelines.shop.topics.info.source: 'shop_info' is of kind \"stream\", which cannot be a topic of a wide table; use files or "

@@ -571,6 +571,28 @@ def test_a_change_waits_for_an_older_transaction_of_its_key(
     assert kept(trial) == {}
 
 
+@pytest.mark.parametrize("mode", ["exact", "upsert"])
+def test_a_position_of_changes_decides_nothing(trial: Trial, mode: str) -> None:
+    """The chunk was read at 250, before the commit of the change, which is older than 250 in the log of PostgreSQL."""
+    trial.set("pipelines.accounts.mode", f'"{mode}"')
+    trial.set("pipelines.accounts.changelog", '"debezium"')
+    trial.set("pipelines.accounts.position", '"pos"')
+    trial.set("sources.debezium.schema", '"id bigint, owner string, balance bigint, pos bigint"')
+    trial.set("sources.debezium.metadata", '{ pos = "log_position" }')
+    trial.set("sources.debezium.transactions", '"none"')
+    trial.fill("accounts", [["id", "owner", "balance", "pos"], ["1", "ann", "10", "250"], ["2", "bob", "20", "250"]])
+    assert mode == "upsert" or rows(trial) == []
+    change = json.loads(debezium("", 1, 5, 1, (10, 11)))
+    change["source"]["lsn"] = 100
+    assert (1, "ann", 11) not in take(trial, json.dumps(change))
+    (reason,) = reasons(trial)
+    assert reason.startswith(
+        "source.lsn: the position of a change, which does not increase in the order of the commits"
+    )
+    change["source"] = {**change["source"], "lsn": None, "pos": 300}
+    assert (1, "ann", 11) in take(trial, json.dumps(change))
+
+
 def deploy_with_note(trial: Trial, source: str, kind: str) -> None:
     """Declare one more column, which no view has. A row whose note is not of that type is a dead letter."""
     columns = LOG if source == "log" else "id bigint, owner string, balance bigint, note"
