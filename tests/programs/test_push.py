@@ -25,6 +25,7 @@ from headwater.domain.errors import (
     BadInput,
     ConfigError,
     EngineLimit,
+    EpochConflict,
     NotSupported,
     SinkUnavailable,
     SourceChanged,
@@ -280,7 +281,8 @@ class TestSeveralPipelinesOfOneSource:
         with pytest.raises(SumOverflow) as failed:
             headwater.push("orders", bad)
         assert failed.value.__notes__[-1] == "states published this frame: push it again with number=1"
-        with pytest.raises(ConfigError, match=r"last numbers: states 1, totals 0\. To repeat frame 1, .* number=1: "):
+        message = r"last numbers: states 1, totals 0\. .*: states published this frame: .* number=1\. .* give number=2"
+        with pytest.raises(ConfigError, match=message):
             headwater.push("orders", bad)
         assert headwater.push("orders", rows((3, "paid")), number=1)  # corrected for the one that could not take it
         assert headwater.push("orders", good)
@@ -307,11 +309,11 @@ class TestSeveralPipelinesOfOneSource:
             headwater.push("orders", too_large())
         with states("delta:local", tmp_path) as other:
             other.retraction("totals", source="orders", group=["state"], measures={"total": "sum(id)"}, updated_at="at")
-            with pytest.raises(ConfigError, match="last numbers: states 1, totals 0"):
+            with pytest.raises(ConfigError, match=r"states 1, totals 0\. If your program has pushed frame 1, "):
                 other.push("orders", rows((1, "new")))
             assert other.push("orders", rows((1, "new")), number=2)
 
-    @pytest.mark.parametrize(("of", "method"), [(Pipeline, "push"), (LedgerWriter, "publish")])
+    @pytest.mark.parametrize(("of", "method"), [(Pipeline, "hand_over"), (LedgerWriter, "publish")])
     def test_a_push_that_was_interrupted_in_one_is_made_again_with_its_number(
         self, of: type, method: str, headwater: Headwater, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -319,7 +321,7 @@ class TestSeveralPipelinesOfOneSource:
         with pytest.raises(KeyboardInterrupt) as interrupted:
             headwater.push("orders", rows((1, "new"), (2, "new")))
         assert interrupted.value.__notes__ == ["states published this frame: push it again with number=0"]
-        with pytest.raises(ConfigError, match=r"last numbers: states 0, totals none\. To repeat frame 0, "):
+        with pytest.raises(ConfigError, match=r"last numbers: states 0, totals none\. .* push it again with number=0"):
             headwater.push("orders", rows((1, "new"), (2, "new")))
         assert headwater.push("orders", rows((1, "new"), (2, "new")), number=0)
         assert counts(headwater) == {"new": 2}
@@ -328,14 +330,8 @@ class TestSeveralPipelinesOfOneSource:
     def test_a_push_that_is_interrupted_when_one_has_just_published_is_not_a_new_one(
         self, headwater: Headwater, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        push = Pipeline.push
-
-        def interrupted(pipeline: Pipeline, frame: Any, *, number: int | None = None) -> bool:
-            push(pipeline, frame, number=number)
-            raise KeyboardInterrupt
-
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(Pipeline, "push", interrupted)
+            patched.setattr(Pipeline, "hand_over", interrupted_after(Pipeline.hand_over, "states"))
             headwater.push("orders", rows((1, "new")))
         with pytest.raises(ConfigError, match="last numbers: states 0, totals none"):
             headwater.push("orders", rows((1, "new")))
@@ -344,7 +340,7 @@ class TestSeveralPipelinesOfOneSource:
         self, headwater: Headwater, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr(Pipeline, "push", interrupted_after(Pipeline.push, "totals"))
+            patched.setattr(Pipeline, "hand_over", interrupted_after(Pipeline.hand_over, "totals"))
             headwater.push("orders", rows((1, "new")))
         check_repeats(headwater)
 
@@ -362,6 +358,108 @@ class TestSeveralPipelinesOfOneSource:
             headwater.push("orders", rows((1, "new")).drop("at"))
         assert headwater.push("orders", rows((1, "new")))
         assert counts(headwater) == {"new": 1}
+
+
+class TestTwoProgramsAndOneSource:
+    """Two programs push to one source, which two pipelines read: each numbers its frames by what the tables have."""
+
+    @pytest.fixture
+    def program(self, tmp_path: Path) -> Callable[..., Headwater]:
+        """A program that has opened the tables."""
+
+        def program(**more: Any) -> Headwater:
+            opened = Headwater(backend="delta", engine="local", path=tmp_path / "lake", **more)
+            orders = opened.stream("orders", schema=SCHEMA, event_time="at")
+            for name in ("one", "two"):
+                opened.retraction(name, source=orders, group=["state"], measures={"n": "count(*)"}, updated_at="at")
+                opened.epoch(name)
+            return opened
+
+        return program
+
+    @pytest.fixture
+    def push_between(self, program: Callable[..., Headwater]) -> Callable[[Callable[[], object]], Headwater]:
+        """A program whose next frame is in the first pipeline, when another one pushes, and the second one is next."""
+
+        def push_between(act: Callable[[], object]) -> Headwater:
+            acts = [act]
+            return program(report=lambda _: acts and acts.pop()())
+
+        return push_between
+
+    @staticmethod
+    def push_again(program: Headwater, number: int) -> None:
+        """Push a frame by a program that knows the first table as it is, but the second one as it was."""
+        with pytest.raises(EpochConflict) as refused:
+            program.push("orders", rows((2, "b")))
+        assert refused.value.__notes__[-1] == f"one published this frame: push it again with number={number}"
+        assert program.push("orders", rows((2, "b")), number=number)
+
+    @staticmethod
+    def states(program: Headwater) -> list[set[str]]:
+        return [set(program.view(name)["state"]) for name in ("one", "two")]
+
+    def test_the_first_frames_of_both(
+        self, program: Callable[..., Headwater], push_between: Callable[[Callable[[], object]], Headwater]
+    ) -> None:
+        other = program()
+
+        def push() -> None:
+            with pytest.raises(EpochConflict):
+                other.push("orders", rows((2, "b")))
+            with pytest.raises(ConfigError, match=r"last numbers: one 0, two none\. .* wait until all have its frame"):
+                other.push("orders", rows((2, "b")))
+
+        assert push_between(push).push("orders", rows((1, "a")))
+        self.push_again(other, 1)
+        assert self.states(other) == [{"a", "b"}] * 2
+
+    def test_the_number_of_another_program_is_no_repeat(
+        self, program: Callable[..., Headwater], push_between: Callable[[Callable[[], object]], Headwater]
+    ) -> None:
+        other = program()
+        first = push_between(lambda: other.pipeline("two").push(rows((2, "b")), number=0))
+        remedy = "one published this frame, but two one of another program: push it again only with"
+        for number, error in ((None, EpochConflict), (0, EpochConflict), (None, ConfigError)):
+            with pytest.raises(error) as refused:
+                first.push("orders", rows((1, "a")), number=number)
+            told = "\n".join([str(refused.value), *getattr(refused.value, "__notes__", [])])
+            assert f"{remedy} pipeline('two').push(frame)" in told
+            assert self.states(other) == [{"a"}, {"b"}]
+        assert first.pipeline("two").push(rows((1, "a")))
+        assert first.push("orders", rows((3, "c")), number=2)
+        assert first.push("orders", rows((4, "d")))
+        assert self.states(other) == [{"a", "c", "d"}, {"a", "b", "c", "d"}]
+
+    def test_a_number_that_both_give(self, program: Callable[..., Headwater]) -> None:
+        first, other = program(), program()
+        assert first.push("orders", rows((1, "a")), number=0)
+        for number in (0, 0):
+            with pytest.raises(EpochConflict) as refused:
+                other.push("orders", rows((2, "b")), number=number)
+            assert "no pipeline published this frame: push it again, without a number or with number=1" in (
+                refused.value.__notes__
+            )
+        assert first.push("orders", rows((3, "c")), number=1)
+        for _ in range(2):  # first it does not know that the tables have changed
+            with pytest.raises(EpochConflict):
+                other.push("orders", rows((2, "b")), number=1)
+        self.push_again(other, 2)
+        assert self.states(other) == [{"a", "b", "c"}] * 2
+
+    def test_a_program_that_was_started_again_repeats_its_frame(
+        self, program: Callable[..., Headwater], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        interrupt_once(monkeypatch, LedgerWriter, "publish", "two")
+        with pytest.raises(KeyboardInterrupt):
+            program().push("orders", rows((1, "a")), number=7)
+        again = program()
+        interrupt_once(monkeypatch, LedgerWriter, "publish", "two")
+        with pytest.raises(KeyboardInterrupt):
+            again.push("orders", rows((1, "a")), number=7)
+        assert again.push("orders", rows((1, "a")), number=7)
+        assert not program().push("orders", rows((1, "a")), number=7)
+        assert self.states(again) == [{"a"}] * 2
 
 
 def test_a_source_that_was_of_another_kind(tmp_path: Path) -> None:

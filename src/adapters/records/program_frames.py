@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from operator import index
 from typing import Any
 
 import narwhals as nw
 from narwhals.exceptions import DuplicateError
 
 from ...domain.errors import ConfigError
+
+WHAT = "the pushed frame"
 
 
 def is_of_spark(rows: Any) -> bool:
@@ -55,10 +58,25 @@ def streaming_query(rows: Any) -> str | None:
     return found
 
 
-def published_with_error(number: int) -> ConfigError:
+def whole_number(number: Any) -> int:
+    """The number of a frame as an `int`; texts would be ordered by their characters.
+
+    Raises:
+        ConfigError: it is not a whole number from 0 on.
+    """
+    try:
+        found = index(number)
+    except TypeError:
+        found = -1
+    if found < 0 or isinstance(number, bool):
+        raise ConfigError(f"the number of {WHAT} is {number!r}: give a whole number from 0 on, such as 8")
+    return found
+
+
+def published_with_error(number: int, newest: int) -> ConfigError:
     """Refuses a push without a number after one that ended with an error although its frame is published."""
     return ConfigError(
         f"the push of frame {number} ended with an error, but the frame is published: it is unknown whether this push"
         f" is its repeat. To repeat frame {number}, push it with number={number}, which skips it. To push a new frame,"
-        f" give number={number + 1}"
+        f" give number={newest + 1}"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from operator import index
 from typing import Any
 from uuid import uuid4
 
@@ -15,12 +14,12 @@ from attrs import define, evolve, field, frozen
 from narwhals.exceptions import DuplicateError
 
 from ...domain.epoch.epoch import OffsetRange, Offsets
-from ...domain.errors import BadInput, ConfigError, NotSupported, SourceChanged
-from ...domain.ports import Now, StreamSource, other_kind
+from ...domain.errors import BadInput, EpochConflict, NotSupported, SourceChanged
+from ...domain.ports import Now, PushedFrame, StreamSource, other_kind
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import Schema
 from .decoder import ROWS_A_BATCH
-from .program_frames import is_lazy, published_with_error, streaming_query
+from .program_frames import WHAT, is_lazy, published_with_error, streaming_query, whole_number
 from .typed_rows import check_columns, decode_rows
 
 _log = logging.getLogger(__name__)
@@ -29,7 +28,6 @@ BY_HAND = "by hand"
 """The query of batches whose query is not known: their function was not called in the thread of a query."""
 _PUSHED = "push"
 """The query of frames that are pushed, which belong to no query of Spark."""
-_WHAT = "the pushed frame"
 _NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError)
 """What PyArrow raises for columns of pandas."""
 
@@ -46,6 +44,8 @@ class ProgramFrame:
             over or computed again: it may have random values or the present time.
         within: the streaming query that pushes it from its function; empty if a program pushes it outside of one, None
             if it is not pushed.
+        id: see `PushedFrame`; None if it is not pushed.
+        claimed: see `PushedFrame`.
     """
 
     query: str
@@ -53,11 +53,13 @@ class ProgramFrame:
     rows: Any
     attempt: str | None = None
     within: str | None = None
+    id: str | None = None
+    claimed: bool = True
 
     @property
     def offsets(self) -> Mapping[str, Any]:
         """Its offsets in the ledger."""
-        more = {"attempt": self.attempt, "within": self.within}
+        more = {"attempt": self.attempt, "within": self.within, "frame": self.id}
         known = {name: each for name, each in more.items() if each is not None}
         return {"query": self.query, "batch": self.number} | known
 
@@ -87,9 +89,10 @@ class ProgramSource(StreamSource):
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
 
     @contextmanager
-    def push(self, rows: Any, number: int | None) -> Iterator[None]:
-        number = None if number is None else _whole(number)
-        self._frame = ProgramFrame(_PUSHED, number, rows, within=streaming_query(rows) or "")
+    def push(self, frame: PushedFrame) -> Iterator[None]:
+        number = None if frame.number is None else whole_number(frame.number)
+        within = streaming_query(frame.rows) or ""
+        self._frame = ProgramFrame(_PUSHED, number, frame.rows, within=within, id=frame.id, claimed=frame.claimed)
         try:
             yield
             self._failed = None
@@ -109,29 +112,32 @@ class ProgramSource(StreamSource):
 
         Raises:
             ConfigError: a frame has no number, and the last one is published although its push ended with an error.
+            EpochConflict: the number is not claimed, and another program has published it, or a later one.
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
                 changed from pushing to a query. Or a query pushes a number that was pushed, and not by this query.
         """
-        last = self.last_number(after)
+        last, id_ = self.last_frame(after)
         if (frame := self._frame) is None:
             return None
         if after and after["query"] != frame.query:
             raise _changed(frame, after["query"])
         if frame.number is None and self._failed and self._failed == after:
-            raise published_with_error(last)
+            raise published_with_error(last, last)
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
             if frame.within:
                 _check_pusher(number, frame.within, after)
+            if not frame.claimed and (last, id_) != (number, frame.id):
+                raise _of_another(number, last)
             return None
         self._frame = evolve(frame, number=number, attempt=uuid4().hex)
         return OffsetRange(after, self._frame.offsets)
 
-    def last_number(self, after: Offsets | None) -> int:
+    def last_frame(self, after: Offsets | None) -> tuple[int, str | None]:
         if not after:
-            return -1
+            return -1, None
         self.check_after(after)
-        return int(after["batch"])
+        return int(after["batch"]), after.get("frame")
 
     def check_after(self, after: Offsets) -> None:
         if not isinstance(after.get("query"), str):
@@ -175,9 +181,9 @@ class ProgramSource(StreamSource):
             BadInput: a declared column is missing, or its type could lose values.
         """
         table, first = _arrow_table(frame.rows, self.spec.schema.names), 0
-        check_columns(table.schema, _WHAT, self.spec)
+        check_columns(table.schema, WHAT, self.spec)
         for batch in table.select(self.spec.schema.names).combine_chunks().to_batches(ROWS_A_BATCH):
-            yield decode_rows(batch, self.spec, first, what=_WHAT, origin=frame.origin).batch
+            yield decode_rows(batch, self.spec, first, what=WHAT, origin=frame.origin).batch
             first += batch.num_rows
 
 
@@ -190,34 +196,19 @@ def _arrow_table(rows: Any, declared: Sequence[str]) -> pa.Table:
     try:
         frame = nw.from_native(rows)
     except DuplicateError as error:
-        raise BadInput(f"{_WHAT}: {' '.join(str(error).split())}; give each column a name of its own") from error
+        raise BadInput(f"{WHAT}: {' '.join(str(error).split())}; give each column a name of its own") from error
     except TypeError as error:
         raise BadInput(
-            f"{_WHAT} is {type(rows).__name__!r}; push a frame of Polars, pandas, PyArrow or Spark"
+            f"{WHAT} is {type(rows).__name__!r}; push a frame of Polars, pandas, PyArrow or Spark"
         ) from error
     eager = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
     try:
         return (eager.select(*declared) if set(declared).issubset(eager.columns) else eager).to_arrow()
     except _NOT_OF_ARROW as error:
         raise BadInput(
-            f"{_WHAT} has a column that Arrow cannot hold: {error}; give it values of one type, and make sparse"
+            f"{WHAT} has a column that Arrow cannot hold: {error}; give it values of one type, and make sparse"
             " columns of pandas dense"
         ) from error
-
-
-def _whole(number: Any) -> int:
-    """The number of a frame as an `int`; texts would be ordered by their characters.
-
-    Raises:
-        ConfigError: it is not a whole number from 0 on.
-    """
-    try:
-        found = index(number)
-    except TypeError:
-        found = -1
-    if found < 0 or isinstance(number, bool):
-        raise ConfigError(f"the number of {_WHAT} is {number!r}: give a whole number from 0 on, such as 8")
-    return found
 
 
 def _check_repeats(frame: ProgramFrame, begun: Offsets) -> None:
@@ -227,6 +218,13 @@ def _check_repeats(frame: ProgramFrame, begun: Offsets) -> None:
             f"query {frame.query} hands over batch {frame.number}, but batch {begun['batch']} has failed, and was not"
             " repeated: let your function pass the error on, and start the query again, which repeats that batch"
         )
+
+
+def _of_another(number: int, last: int) -> EpochConflict:
+    return EpochConflict(
+        f"the tables have frame {last}, which another program or another object has pushed since the push of frame"
+        f" {number} began; nothing was changed. Let one program at a time push to a source"
+    )
 
 
 def _changed(frame: ProgramFrame, before: str) -> SourceChanged:

@@ -203,7 +203,9 @@ class Headwater(Declarations, ViewReader):
 
         Raises:
             ConfigError: there is no such source, no pipeline reads it, or it is of another kind; or `number` is not set
-                after a push that ended with an error, but is published in some or all of the pipelines.
+                after a push that ended with an error, but is published in some or all of the pipelines, or while
+                another program pushes to them.
+            EpochConflict: another program pushes to the source; see the note of the error.
             BadInput: a declared column is missing, or its type could lose values.
             HeadwaterError: an epoch failed. Push the frame again, with the same number; see the note of the error.
         """

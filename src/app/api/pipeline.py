@@ -18,7 +18,7 @@ from ...domain.errors import ConfigError, RetentionTooShort, VersionNotFound
 from ...domain.ledger.label import Label
 from ...domain.ledger.ledger import BaseSnapshot, Ledger, Snapshot
 from ...domain.ledger.upkeep import Pin, Upkeep
-from ...domain.ports import BaseReading, Clock, FrameEngine
+from ...domain.ports import BaseReading, Clock, FrameEngine, PushedFrame
 from ...domain.service.base import ReadAt, Service
 from ...domain.source.bulk import BULK
 from ...domain.table.row_kind import ROW_KIND
@@ -125,20 +125,24 @@ class Pipeline(InProcess):
         Returns:
             True if this call has published an epoch; False if the number was published before.
         """
+        return self.hand_over(PushedFrame(frame, number))
+
+    def hand_over(self, frame: PushedFrame) -> bool:
+        """Make a frame the next epoch of the pipeline; see `push`, and `Source.push`."""
 
         def epoch(runner: Runner) -> bool:
             push = runner.source.push
             if push is None:
                 raise self._reads_itself()
-            with push(frame, number):
+            with push(frame):
                 return Runner.advance(runner, idle=False)  # else the push of a repeated number may publish an epoch
 
         return self.runner.do(epoch)
 
     @property
-    def last_number(self) -> int:
-        """The number of the last frame that it has published; -1 if there is none."""
-        return self.runner.source.last_number(self.ledger.offsets)
+    def last_frame(self) -> tuple[int, str | None]:
+        """The number and the id of the last frame that it has published; see `Source.last_frame`."""
+        return self.runner.source.last_frame(self.ledger.offsets)
 
     def _reads_itself(self) -> ConfigError:
         return ConfigError(f'pipeline {self.name!r} reads its source itself; give the source kind = "stream"')

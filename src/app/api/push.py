@@ -2,46 +2,81 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
+from uuid import uuid4
 
 from attrs import define, field
 
-from ...adapters.records.program_frames import hold, published_with_error
-from ...domain.errors import ConfigError
+from ...adapters.records.program_frames import hold, published_with_error, whole_number
+from ...domain.errors import ConfigError, EpochConflict
+from ...domain.ports import PushedFrame
 from .pipeline import Pipeline
+
+
+@define(eq=False)
+class _Pending:
+    """A frame that is being pushed, or whose last push has ended with an error.
+
+    Args:
+        number, id: see `PushedFrame`.
+        having: the pipelines that have it. They have published it, or had its number when the program first gave it.
+        conflict: whether another program has pushed meanwhile.
+    """
+
+    number: int
+    id: str = field(factory=lambda: uuid4().hex)
+    having: set[str] = field(factory=set)
+    conflict: bool = False
+
+    def push(self, reader: Pipeline, rows: Any, *, claimed: bool) -> bool:
+        """Push its rows to a pipeline, and note that it has them."""
+        frame = PushedFrame(rows, self.number, self.id, claimed=claimed or reader.name in self.having)
+        published = reader.hand_over(frame)
+        self.having.add(reader.name)
+        return published
+
+    def lacking(self, readers: Sequence[Pipeline]) -> dict[str, int]:
+        """The pipelines that are not known to have it, with the numbers of their last frames."""
+        last = {each.name: each.last_frame for each in readers if each.name not in self.having}
+        self.having |= {name for name, frame in last.items() if frame == (self.number, self.id)}
+        return {name: number for name, (number, _) in last.items() if name not in self.having}
 
 
 @define(eq=False)
 class Pushes:
     """The pushes of a program. All pipelines that read a source take a frame with the same number."""
 
-    _failed: dict[str, int] = field(init=False, factory=dict)
-    """By source, the number of the last frame if its push has ended with an error; some pipelines may have it."""
+    _pending: dict[str, _Pending] = field(init=False, factory=dict)
+    """By source, the last frame if its push has ended with an error; some pipelines may have it."""
 
     def push(self, source: str, readers: Sequence[Pipeline], frame: Any, number: int | None) -> bool:
         """Push a frame to the pipelines that read a source; see `Headwater.push`."""
-        if len(readers) == 1:
-            return self._push(source, readers, frame, number)
-        with hold(frame) as rows:
-            return self._push(source, readers, rows, self._next_number(source, readers) if number is None else number)
+        if number is None and len(readers) == 1:  # its source knows whether the push that failed is published
+            published = readers[0].push(frame)
+            self._pending.pop(source, None)
+            return published
+        with hold(frame) if len(readers) > 1 else nullcontext(frame) as rows:
+            if number is None:
+                return self._push(source, readers, rows, _Pending(self._next_number(source, readers)), claimed=False)
+            wanted, failed = whole_number(number), self._pending.get(source)
+            if failed and failed.number == wanted:
+                return self._push(source, readers, rows, failed, claimed=False)
+            return self._push(source, readers, rows, _Pending(wanted), claimed=not (failed and failed.conflict))
 
-    def _push(self, source: str, readers: Sequence[Pipeline], frame: Any, number: int | None) -> bool:
-        published: list[str] = []
-        for each in readers:
-            try:
-                if each.push(frame, number=number):
-                    published.append(each.name)
-            except BaseException as error:  # also Ctrl-C: the others have published
-                if number is not None:
-                    self._failed[source] = number
-                    if published:
-                        error.add_note(
-                            f"{', '.join(published)} published this frame: push it again with number={number}"
-                        )
-                raise
-        self._failed.pop(source, None)
-        return bool(published)
+    def _push(self, source: str, readers: Sequence[Pipeline], rows: Any, pending: _Pending, *, claimed: bool) -> bool:
+        self._pending[source] = pending
+        try:
+            published = [pending.push(each, rows, claimed=claimed) for each in readers]
+        except BaseException as error:  # also Ctrl-C: the others have published
+            pending.conflict = isinstance(error, EpochConflict)
+            lacking = pending.lacking(readers) if pending.conflict else {}
+            if pending.having or _taken(lacking, pending):
+                error.add_note(_remedy(readers, pending, lacking))
+            raise
+        del self._pending[source]
+        return any(published)
 
     def _next_number(self, source: str, readers: Sequence[Pipeline]) -> int:
         """The number after the last one, which all readers must have; one that has none yet begins with this push.
@@ -49,15 +84,39 @@ class Pushes:
         If it is not the same, the frame may be the repeat of one that failed in some of them: others would count it
         twice. A single reader is not asked: its source knows whether the push that failed is published.
         """
-        last = {each.name: each.last_number for each in readers}
-        newest = max(last.values())
-        if self._failed.get(source) == newest == min(last.values()):
-            raise published_with_error(newest)
-        if self._failed.get(source) == newest or not {newest, -1}.issuperset(last.values()):
-            stand = ", ".join(f"{name} {'none' if each < 0 else each}" for name, each in last.items())
-            raise ConfigError(
-                f"not all pipelines that read source {source!r} have published the same frames; their last numbers:"
-                f" {stand}. To repeat frame {newest}, push it with number={newest}: those that have it skip it. To push"
-                f" a new frame, give number={newest + 1}"
+        last, failed = {each.name: each.last_frame[0] for each in readers}, self._pending.get(source)
+        newest, lacking = max(last.values()), failed.lacking(readers) if failed else last
+        if failed and not lacking:
+            raise published_with_error(failed.number, newest)
+        begin = {newest} if failed and failed.conflict else {newest, -1}  # another program may push its first frame
+        if len(lacking) == len(last) and begin.issuperset(last.values()):
+            return newest + 1
+        stand = ", ".join(f"{name} {'none' if each < 0 else each}" for name, each in last.items())
+        if failed and len(lacking) < len(last):
+            remedy = f"The last push failed: {_remedy(readers, failed, lacking)}"
+        else:
+            remedy = (
+                f"If your program has pushed frame {newest}, and was started again, push it with number={newest}: those"
+                " that have it skip it. If another program pushes to the source, wait until all have its frame"
             )
-        return newest + 1
+        raise ConfigError(
+            f"not all pipelines that read source {source!r} have published the same frames; their last numbers:"
+            f" {stand}. {remedy}. To push a new frame, give number={newest + 1}"
+        )
+
+
+def _remedy(readers: Sequence[Pipeline], pending: _Pending, lacking: Mapping[str, int]) -> str:
+    """How to push a frame again that some pipelines lack; see `_Pending.lacking`."""
+    having = [each.name for each in readers if each.name in pending.having]
+    published = f"{', '.join(having) or 'no pipeline'} published this frame"
+    if not (taken := _taken(lacking, pending)):
+        return f"{published}: push it again with number={pending.number}"
+    if not having:
+        return f"{published}: push it again, without a number or with number={max(lacking.values()) + 1}"
+    alone = " and ".join(f"pipeline({name!r}).push(frame)" for name in lacking)
+    return f"{published}, but {', '.join(taken)} one of another program: push it again only with {alone}"
+
+
+def _taken(lacking: Mapping[str, int], pending: _Pending) -> list[str]:
+    """The pipelines that do not take a frame any more, because another program has pushed its number or a later one."""
+    return [name for name, last in lacking.items() if last >= pending.number]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, FrameOrder, Order, QueryEngine, RankMethod
 from .sinks import Receipt, StreamSink
-from .sources import BulkRows, BulkSource, DeadLetterReader, Now, Pace, Source, StreamSource, other_kind
+from .sources import BulkRows, BulkSource, DeadLetterReader, Now, Pace, PushedFrame, Source, StreamSource, other_kind
 from .system import Clock
 from .tables import (
     BaseReading,
@@ -43,6 +43,7 @@ __all__ = [
     "Now",
     "Order",
     "Pace",
+    "PushedFrame",
     "QueryEngine",
     "RankMethod",
     "Receipt",

@@ -10,6 +10,7 @@ from enum import Enum
 from functools import partial
 from types import MappingProxyType
 from typing import Any, Protocol
+from uuid import uuid4
 
 import narwhals as nw
 from attrs import field, frozen
@@ -47,6 +48,23 @@ class Now:
     watermark: datetime | None = None
 
 
+@frozen(eq=False)
+class PushedFrame:
+    """A frame that a program pushes.
+
+    Args:
+        rows: the frame, in memory or of Spark.
+        number: of the frame; None for the next one.
+        id: tells the frame from those of other programs; each try to push it, to any pipeline, has the same.
+        claimed: whether the program says that a published frame of this number is this one, whatever its id.
+    """
+
+    rows: Any
+    number: int | None
+    id: str = field(factory=lambda: uuid4().hex)
+    claimed: bool = True
+
+
 class DeadLetterReader(Protocol):
     """Decodes dead letters again, for a replay."""
 
@@ -82,11 +100,11 @@ class Source(DeadLetterReader, Protocol):
     which increases within a query (a batch that is published already is skipped); and the engine's own frame.
     """
 
-    push: Callable[[Any, int | None], AbstractContextManager[None]] | None = None
+    push: Callable[[PushedFrame], AbstractContextManager[None]] | None = None
     """Hands over a frame of the program, for an epoch inside the block; None if the source reads itself.
 
-    Its arguments are the frame, in memory or of Spark, and its number; None is the next number. A frame whose number is
-    published already is skipped, unless a streaming query pushes it and another one has pushed the frame before. A
+    A frame whose number is published already is skipped, unless a streaming query pushes it and another one has pushed
+    the frame before. If its number is not claimed, and the published frame has another id, it is an `EpochConflict`. A
     number that is not a whole one from 0 on is a `ConfigError`, and so is none after a push that ended with an error
     although its frame is published.
     """
@@ -103,9 +121,12 @@ class Source(DeadLetterReader, Protocol):
     bulk: BulkSource | None = None
     """The table that is loaded in bulk, beside its changelog; else None."""
 
-    def last_number(self, after: Offsets | None) -> int:  # noqa: ARG002 - of sources that take frames
-        """The number of the last frame that was handed over, at these offsets; -1 if there is none."""
-        return -1
+    def last_frame(self, after: Offsets | None) -> tuple[int, str | None]:  # noqa: ARG002 - of sources that take frames
+        """The number and the id of the last frame that was handed over, at these offsets.
+
+        The number is -1 if there is none. The id is None if it is unknown.
+        """
+        return -1, None
 
     @abstractmethod
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:

@@ -14,7 +14,7 @@ from ..epoch.batch import Batch
 from ..epoch.epoch import Epoch, OffsetRange, Offsets
 from ..epoch.key_range import KeyRange
 from ..errors import BadInput, HeadwaterError, SourceUnavailable, StoreUnavailable, TableDamaged
-from ..ports import BulkSource, Now, Source, StreamSource
+from ..ports import BulkSource, Now, PushedFrame, Source, StreamSource
 from .record_spec import RecordSpec
 from .topic_group import TOPIC, join_ranges, member_range
 
@@ -74,14 +74,14 @@ class BulkGroup(Source):
     bulk: BulkSource
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
-    push: Callable[[Any, int | None], AbstractContextManager[None]] | None = field(init=False)
+    push: Callable[[PushedFrame], AbstractContextManager[None]] | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.format, self.reread_formats = self.changelog.format, self.changelog.reread_formats
         self.push = self.changelog.push
 
-    def last_number(self, after: Offsets | None) -> int:
-        return self.changelog.last_number((after or {}).get(CHANGELOG))
+    def last_frame(self, after: Offsets | None) -> tuple[int, str | None]:
+        return self.changelog.last_frame((after or {}).get(CHANGELOG))
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The next range of each member; None if neither has anything to read.

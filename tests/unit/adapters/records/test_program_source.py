@@ -10,7 +10,8 @@ import pytest
 from headwater.adapters.polars.program_source import PolarsProgramSource
 from headwater.adapters.records import program_source
 from headwater.domain.epoch.epoch import OffsetRange
-from headwater.domain.errors import SourceChanged
+from headwater.domain.errors import EpochConflict, SourceChanged
+from headwater.domain.ports import PushedFrame
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
@@ -30,12 +31,12 @@ def begun(source: PolarsProgramSource) -> OffsetRange:
 
 
 def test_a_frame_in_memory_is_the_same_at_the_next_try(source: PolarsProgramSource) -> None:
-    with source.push(ROWS, 0):
+    with source.push(PushedFrame(ROWS, 0)):
         assert source.readable(begun(source))
 
 
 def test_a_lazy_frame_is_computed_again_so_each_try_is_another_one(source: PolarsProgramSource) -> None:
-    with source.push(ROWS.lazy(), 0):
+    with source.push(PushedFrame(ROWS.lazy(), 0)):
         first = begun(source)
         assert not source.readable(first)
         assert begun(source) != first
@@ -45,7 +46,7 @@ def test_a_lazy_frame_is_computed_again_so_each_try_is_another_one(source: Polar
 def test_a_frame_that_is_handed_over_again_is_another_one(source: PolarsProgramSource, more: dict[str, Any]) -> None:
     before = OffsetRange(None, {"query": "push", "batch": 0, **more})  # without attempts, as earlier versions began it
     assert not source.readable(before)
-    with source.push(ROWS, 0):
+    with source.push(PushedFrame(ROWS, 0)):
         assert not source.readable(before)
         assert begun(source).until["batch"] == 0
 
@@ -60,7 +61,7 @@ class TestNumbersOfAQuery:
         monkeypatch.setattr(program_source, "streaming_query", lambda _: "q")
 
     def test_one_that_it_has_pushed_is_skipped(self, source: PolarsProgramSource) -> None:
-        with source.push(ROWS, 5):
+        with source.push(PushedFrame(ROWS, 5)):
             assert source.plan({**self.BEFORE, "within": "q"}, NOW) is None
 
     @pytest.mark.parametrize(
@@ -69,23 +70,46 @@ class TestNumbersOfAQuery:
     def test_one_that_it_has_not_pushed_is_refused(
         self, source: PolarsProgramSource, within: str, message: str
     ) -> None:
-        with source.push(ROWS, 5), pytest.raises(SourceChanged, match=message):
+        with source.push(PushedFrame(ROWS, 5)), pytest.raises(SourceChanged, match=message):
             source.plan({**self.BEFORE, "within": within}, NOW)
 
     def test_one_of_an_earlier_version_which_did_not_record_the_query_is_skipped_with_a_warning(
         self, source: PolarsProgramSource, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with source.push(ROWS, 5):
+        with source.push(PushedFrame(ROWS, 5)):
             assert source.plan(self.BEFORE, NOW) is None
         assert "query q pushes number 5, which is skipped as a repeat" in caplog.text
 
     def test_its_next_one_is_read(self, source: PolarsProgramSource) -> None:
-        with source.push(ROWS, 6):
+        with source.push(PushedFrame(ROWS, 6)):
             planned = source.plan(self.BEFORE, NOW)
         assert planned is not None
         assert planned.until["within"] == "q"
 
 
 def test_a_push_outside_of_a_query_is_recorded_as_such(source: PolarsProgramSource) -> None:
-    with source.push(ROWS, 0):
+    with source.push(PushedFrame(ROWS, 0)):
         assert begun(source).until["within"] == ""
+
+
+class TestNumbersOfOtherPrograms:
+    """Frame 5 of another program is in the tables."""
+
+    BEFORE: ClassVar = {"query": "push", "batch": 5, "attempt": "x", "within": "", "frame": "of another program"}
+
+    def test_a_program_may_claim_that_it_is_its_own(self, source: PolarsProgramSource) -> None:
+        with source.push(PushedFrame(ROWS, 5)):
+            assert source.plan(self.BEFORE, NOW) is None
+
+    @pytest.mark.parametrize("number", [4, 5])
+    @pytest.mark.parametrize("before", [BEFORE, {"query": "push", "batch": 5}], ids=["now", "earlier version"])
+    def test_without_a_claim_it_is_refused(
+        self, source: PolarsProgramSource, before: dict[str, Any], number: int
+    ) -> None:
+        message = f"have frame 5, which another program .* since the push of frame {number} began"
+        with source.push(PushedFrame(ROWS, number, claimed=False)), pytest.raises(EpochConflict, match=message):
+            source.plan(before, NOW)
+
+    def test_a_frame_that_is_its_own_is_skipped(self, source: PolarsProgramSource) -> None:
+        with source.push(PushedFrame(ROWS, 5, self.BEFORE["frame"], claimed=False)):
+            assert source.plan(self.BEFORE, NOW) is None
