@@ -13,7 +13,7 @@ from attrs import evolve
 from py4j.protocol import Py4JJavaError
 
 from headwater.adapters.hudi import expire as expiring
-from headwater.adapters.hudi.archive import ArchivePolicy
+from headwater.adapters.hudi.archive import ArchivePolicy, Archiver
 from headwater.adapters.hudi.client import upkeep_client
 from headwater.adapters.hudi.compact import CompactionPolicy
 from headwater.adapters.shared.leases import LeaseFiles
@@ -326,6 +326,20 @@ class TestRaces(Lake):
         assert freed.versions == ()
         assert freed.files == len(before - self.data()) > 0
         assert table.rows() == bag((1, 1, "3"))
+
+    def test_after_an_expiry_that_died_a_lease_that_has_ended_holds_nothing(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        table, made = self.changed_daily(Layout.MERGED, 3)
+        lease = pin(table, made[0])
+        assert table.rows_at(made[0]) == bag((1, 1, "0"))
+        monkeypatch.setattr(Archiver, "archive", _die)
+        before = self.data()
+        with pytest.raises(KeyboardInterrupt):
+            expire(table, made[-1:], lease.until)
+        assert self.data() < before
+        with pytest.raises(VersionExpired):
+            table.rows_at(made[0])
 
 
 def _die(*_: Any) -> None:

@@ -113,7 +113,6 @@ class ParquetStore(KeptStore):
         if not dry_run:
             for file in files:
                 file.unlink(missing_ok=True)
-            lease_files.remove_ended(now)
         return Expiry(table, tuple(each for each in versions if each in gone - before), len(files), sum(files.values()))
 
     def expired(self, table: str) -> Collection[Version]:

@@ -58,7 +58,6 @@ class Sweep:
         if not dry_run:
             self.log.folder().delete(files)
             self._clean_log(log_files, min(kept[0], self._newest_mark(numbers)))
-            self.lease_files.remove_ended(self.now)
         versions = (Version(str(number)) for number in numbers if str(number) in expired - before)
         return Expiry(self.table, tuple(versions), len(files), sum(file.size for file in files))
 

@@ -55,7 +55,6 @@ class Sweep:
         if kept and not dry_run:
             delete_files(self.folder.session, (file.path for file in files))
             self.archiving.archive(kept[0], self.now)
-            self.lease_files.remove_ended(self.now)
         versions = tuple(Version(version) for version in completed if version in expired - before)
         return Expiry(self.table, versions, len(files), sum(file.size for file in files))
 

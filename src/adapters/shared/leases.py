@@ -82,19 +82,21 @@ class LeaseFiles:
 
     def record_expiry(self, listed: Sequence[str], keep: Collection[str], now: datetime, *, dry_run: bool) -> set[str]:
         """Record that the versions older than the newest of `keep` expire, except kept and leased ones. The record is
-        final.
+        final. Then remove the leases that have ended: from now on, their versions are read by nobody.
 
         Args:
             listed: all versions that the table format still lists, oldest first; others need no record.
             keep: the versions to keep; if none of them is listed, nothing expires.
             now: the current time (UTC).
-            dry_run: write no record.
+            dry_run: write no record, and remove nothing.
 
         Returns:
             All listed versions that are recorded, or would be, and that no lease holds.
         """
         wanted = _older_than_kept(listed, keep).difference(keep, self.leased_versions(now))
         recorded = self._recorded() if dry_run else self._record(wanted, set(listed))
+        if not dry_run:
+            self._remove_ended(now)
         return recorded.union(wanted).intersection(listed).difference(self.leased_versions(now))
 
     def _record(self, versions: set[str], listed: set[str]) -> set[str]:
@@ -109,7 +111,7 @@ class LeaseFiles:
                 self._expired.delete(name)
         return wanted
 
-    def remove_ended(self, now: datetime) -> None:
+    def _remove_ended(self, now: datetime) -> None:
         for lease in self.leases():
             if not lease.live(now):
                 self.unpin(lease.id)

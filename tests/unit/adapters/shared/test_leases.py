@@ -76,6 +76,18 @@ def test_a_lease_that_came_between_is_spared(holds: LeaseFiles, tmp_path: Path) 
     holds.check_readable("9")
 
 
+def test_a_lease_that_has_ended_is_removed_when_its_version_is_recorded(holds: LeaseFiles) -> None:
+    """Its files are deleted next: a reader must not take them for those that it has leased."""
+    holds.pin(lease_on("9"))
+    ended = NOW + timedelta(hours=1)
+    assert holds.record_expiry(TOLD, ["11"], ended, dry_run=True) == {"8", "9", "10"}
+    assert holds.leases()
+    assert holds.record_expiry(TOLD, ["11"], ended, dry_run=False) == {"8", "9", "10"}
+    assert not holds.leases()
+    with pytest.raises(VersionExpired):
+        holds.check_readable("9")
+
+
 def test_a_lease_on_what_is_to_go_is_taken_back(holds: LeaseFiles) -> None:
     holds.record_expiry(TOLD, ["11"], NOW, dry_run=False)
     with pytest.raises(VersionExpired, match=r"version 9 of .* has expired; read a newer one"):
