@@ -48,6 +48,7 @@ from ..document.value_types import (
     TABLE,
     TEXT,
     TEXTS,
+    WEBHOOK,
     ZONE,
     Key,
     choice,
@@ -68,7 +69,7 @@ RUN = keys_of(
     dead_letter_limit=LIMIT,
     dead_letter_stop=whole(0),
 )
-ALERTS = keys_of(AlertSettings, webhook=ADDRESS, check=POSITIVE_DURATION, timeout=POSITIVE_DURATION)
+ALERTS = keys_of(AlertSettings, webhook=WEBHOOK, check=POSITIVE_DURATION, timeout=POSITIVE_DURATION)
 TELEMETRY = keys_of(TelemetrySettings, endpoint=ADDRESS, service_name=TEXT, metrics_every=POSITIVE_DURATION)
 BACKEND = {
     "name": Key(TEXT, required=True),

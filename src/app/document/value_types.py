@@ -72,13 +72,26 @@ def _text(value: Any) -> str:
 def _address(value: Any) -> str:
     if not isinstance(value, str) or not value.startswith(("https://", "http://")) or not _host(value):
         raise ConfigError(f"is not {ADDRESS.expects}")  # it may be a secret, and is not shown
+    if any(each.isspace() or not each.isprintable() for each in value):
+        raise ConfigError("has a space or a control character: leave it out, or write a space as %20")
     return value
+
+
+def _webhook(value: Any) -> str:
+    address = _address(value)
+    parts = urlsplit(address)
+    if "@" in parts.netloc:
+        raise ConfigError("must not contain a user or a password, which cannot be sent: put the secret into the path")
+    if not (parts.path + parts.query).isascii():
+        raise ConfigError("has letters outside of ASCII behind its host: write them as %C3%BC, for example")
+    return address
 
 
 def _host(address: str) -> str | None:
     try:
-        return urlsplit(address).hostname
-    except ValueError:
+        parts = urlsplit(address)
+        return None if parts.port == 0 else parts.hostname
+    except ValueError:  # also of the port
         return None
 
 
@@ -295,6 +308,7 @@ FLAG = Kind("true or false", _flag, _flag_or_text, json={"type": "boolean"})
 TABLE = Kind("a table of keys", _table, None, json={"type": "object"})
 NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text, json={"type": ["string", "number"]})
 ADDRESS = Kind("an address such as 'https://host/path'", _address, json=_A_TEXT)
+WEBHOOK = evolve(ADDRESS, read=_webhook)
 DURATION = Kind("a duration such as '5m' or '1h30m'", _duration, json=_A_TEXT)
 POSITIVE_DURATION = Kind("a duration longer than 0, such as '5m'", _positive_duration, json=_A_TEXT)
 ZONE = Kind("an IANA time zone such as 'Asia/Shanghai' or 'UTC'", _zone, json=_A_TEXT)

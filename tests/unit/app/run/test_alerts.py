@@ -208,7 +208,21 @@ def test_an_answer_that_is_not_http_is_told_and_later_alerts_are_sent(
     assert [event["message"] for event in receiver.events] == ["second"]
 
 
-def test_an_address_is_checked_and_never_shown() -> None:
-    with pytest.raises(ConfigError, match=r"alerts\.webhook: is not an address such as") as refused:
-        Headwater(alerts={"webhook": "ftp://host/s3cret"})
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("ftp://host/s3cret", "is not an address such as"),
+        ("https://host:s3cret/path", "is not an address such as"),
+        ("https://host:99999/s3cret", "is not an address such as"),
+        ("https://user:s3cret@host/path", "must not contain a user or a password"),
+        ("https://s3cret@host", "must not contain a user or a password"),
+        ("https://host/the s3cret", "has a space or a control character"),
+        ("https://host/s3cret\\n", "has a space or a control character"),
+        ("https://host/s3cret/ü", "has letters outside of ASCII behind its host"),
+    ],
+)
+def test_an_address_is_checked_and_never_shown(address: str, message: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        Headwater.from_text(f'backend.name = "memory"\n[alerts]\nwebhook = "{address}"\n')
+    assert f":3: alerts.webhook: {message}" in str(refused.value)
     assert "s3cret" not in str(refused.value)
