@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from airflow.sdk import dag, task
 
 HEADWATER = os.environ.get("HEADWATER", "headwater")
-CONFIG = os.environ.get("HEADWATER_CONFIG", "/etc/headwater/deploy.toml")
+CONFIG = os.environ.get("HEADWATER_CONFIG", "/var/lib/headwater/deploy.toml")
 
 
 def headwater(*arguments: str) -> str:

@@ -10,7 +10,7 @@ import dagster as dg
 
 from headwater import Headwater
 
-CONFIG = os.environ.get("HEADWATER_CONFIG", "/etc/headwater/deploy.toml")
+CONFIG = os.environ.get("HEADWATER_CONFIG", "/var/lib/headwater/deploy.toml")
 
 
 # Only one run at a time may write a pipeline: runs of assets with the same pool wait for each other.

@@ -6,7 +6,9 @@ import os
 import shutil
 import subprocess
 import sys
-from pathlib import Path
+import tomllib
+from configparser import ConfigParser
+from pathlib import Path, PurePosixPath
 
 import pytest
 
@@ -30,6 +32,14 @@ def test_systemd_takes_the_unit(tmp_path: Path) -> None:
     command = ["systemd-analyze", "verify", tmp_path / "headwater.service"]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
+
+
+def test_the_unit_may_write_the_tables_of_the_deployment() -> None:
+    unit = ConfigParser(interpolation=None)
+    unit.read(DEPLOY / "headwater.service")
+    config = PurePosixPath(unit["Service"]["ExecStart"].split()[2])
+    backend = tomllib.loads((DEPLOY / config.name).read_text())["backend"]
+    assert (config.parent / backend["path"]).parent == PurePosixPath("/var/lib") / unit["Service"]["StateDirectory"]
 
 
 def test_the_deployment_is_valid(capsys: pytest.CaptureFixture[str]) -> None:
