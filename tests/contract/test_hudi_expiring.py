@@ -23,7 +23,7 @@ from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import VersionExpired, VersionNotFound
 from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.ports import Version
-from headwater.domain.table.change import Change
+from headwater.domain.table.change import Change, Matching
 from headwater.domain.table.lease import Lease
 from headwater.domain.table.spec import Layout
 from headwater.testing.store_harness import bag, spec_of
@@ -136,6 +136,28 @@ class TestFiles(Lake):
         newest = table.commit(merge=[(1, 1, "c")])
         assert expire(table, [newest]).files > 0
         assert table.rows() == bag((1, 1, "c"), (1, 2, "b"))
+
+    @both_types
+    @pytest.mark.parametrize("partition_by", [["day"], []], ids=str)
+    def test_a_frame_whose_files_go_before_it_is_computed_is_an_error(
+        self, layout: Layout, partition_by: list[str]
+    ) -> None:
+        spec = evolve(NAMES, layout=layout, partition_by=partition_by)
+        table = self.table(self.reopen(), spec)
+        first = table.commit(merge=[(1, 1, "a"), (2, 1, "b")])
+        second = table.commit(merge=[(1, 1, "c"), (2, 1, "d")])
+        store = table.store
+        frames = {
+            "all": store.read(spec.name, second),
+            "a few partitions": store.read(spec.name, second, Matching(within={"day": (1,)})),
+            "changes": store.changes(spec.name, first, second),
+        }
+        table.compact()
+        newest = table.commit(overwrite=[(1, 1, "e"), (2, 1, "f")])
+        assert expire(table, [newest]).files > 0
+        for name, frame in frames.items():
+            with pytest.raises(Py4JJavaError):
+                pytest.fail(f"{name}: {self.rows(frame)}")
 
     @both_types
     def test_what_a_dead_writer_left_is_left_to_the_next_writer(self, layout: Layout) -> None:

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 # There is no metadata table (`commit.py`): folders are listed, and Hudi has no statistics to skip files by.
 _LISTED = {"hoodie.metadata.enable": "false", "hoodie.enable.data.skipping": "false"}
 # List files when the frame is made: a file deleted before the frame is computed is then an error. With a later listing
-# Hudi would return the remaining rows. Reads of a few partitions are steps of an epoch, on the newest version, which
-# never expires.
+# Hudi would return the remaining rows. This lists all partitions; `_list_now` lists a few.
 _LISTED_AT_ONCE = {"hoodie.datasource.read.file.index.listing.mode": "eager"}
 
 
@@ -61,10 +60,12 @@ class TableVersion:
             return self.nothing()
         if self.folded:
             return self._folded(wanted)
-        at_once = _LISTED_AT_ONCE if folders is None and not wanted.within else {}
-        rows = self._loaded({"as.of.instant": self.version, **at_once})
+        few = self.spec.partition_by and (wanted.within or folders is not None)
+        rows = self._loaded({"as.of.instant": self.version, **({} if few else _LISTED_AT_ONCE)})
         if self.spec.partition_by:
             rows = in_folders(rows, chosen)
+        if few:
+            _list_now(rows)
         found = only_matching(from_stored(rows, self.spec), wanted, self.spec.schema)
         return found.selectExpr(*map(quoted, self.spec.schema.names))
 
@@ -115,6 +116,11 @@ class TableVersion:
         """The partitions that may hold matching rows."""
         there = self.folder.folders() if folders is None else folders
         return [each for each in there if may_hold(each, wanted.within, self.spec)]
+
+
+def _list_now(rows: DataFrame) -> None:
+    """List the files of a read of a few partitions. Hudi does so when it optimizes the plan, and keeps the list."""
+    rows._jdf.queryExecution().optimizedPlan()
 
 
 def may_hold(folder: str, within: Mapping[str, tuple[Any, ...] | Between], spec: TableSpec) -> bool:
