@@ -101,8 +101,7 @@ class Headwater(Declarations, ViewReader):
         engine = chosen_backend(deployment.backend).engine_name or deployment.backend.name
         self._telemetry = Telemetry(deployment.telemetry, engine, self._status)
         self._runners: dict[str, Runner] = {}
-        self._making = RLock()
-        self._pushes = Pushes()
+        self._making, self._pushes = RLock(), Pushes()
         self._load: Bootstrap | None = None
         self._stopped = self._ended = self._closed = False
 
@@ -202,9 +201,8 @@ class Headwater(Declarations, ViewReader):
             True if this call has published an epoch of a pipeline; False if all had published this number before.
 
         Raises:
-            ConfigError: there is no such source, no pipeline reads it, or it is of another kind; or `number` is not set
-                after a push that ended with an error, but is published in some or all of the pipelines, or while
-                another program pushes to them.
+            ConfigError: there is no such source, no pipeline reads it, or it is of another kind; or `number` is not set,
+                and it is unknown whether the frame is the repeat of one that is published.
             EpochConflict: another program pushes to the source; see the note of the error.
             BadInput: a declared column is missing, or its type could lose values.
             HeadwaterError: an epoch failed. Push the frame again, with the same number; see the note of the error.

@@ -37,8 +37,7 @@ from ..sources.stream import NO_STREAMS
 from .in_process import InProcess
 from .pipeline_status import status_of
 
-_MOST_DAYS_AHEAD = 31
-"""How far a cut may be ahead: a mistyped year is further."""
+_MOST_DAYS_AHEAD = 31  # of a cut; a mistyped year is further
 
 
 @frozen(eq=False)
@@ -325,8 +324,7 @@ class Pipeline(InProcess):
         default_cut = self.runner.service.default_cut
         if default_cut is None:
             raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
-        now = self.clock.now()
-        default, today = default_cut(self.ledger.watermark, now), default_cut(None, now)
+        default, today = (default_cut(each, self.clock.now()) for each in (self.ledger.watermark, None))
         day = default if cut is None else read_day(cut)
         self._check_past(day, max(default, today))
         self.runner.do(partial(_roll, day))

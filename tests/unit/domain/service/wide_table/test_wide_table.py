@@ -325,7 +325,7 @@ class TestEdits:
         ('columns = ["name", "city"]', "columns = []", "topics.info", "gives no column besides the key"),
         ('sequence = ["seq"]', "sequence = []", "topics.stock.sequence", "the list is empty"),
         ('sequence = ["seq"]', 'sequence = ["sq"]', "topics.stock.sequence", "no column 'sq'; there are: shop, items"),
-        ('sequence = ["seq"]', 'sequence = ["seq / 2"]', "topics.stock", "sequence 'sequence_1' is a double, which"),
+        ('sequence = ["seq"]', 'sequence = ["seq / 2"]', "topics.stock.sequence", "sequence 'sequence_1' is a double, which"),
         ('"items + 0"', '"max(items)"', "topics.stock.select.item_count", "an aggregate, max"),
         ('"items + 0"', '"rank() over (order by seq)"', "topics.stock.select.item_count", "a window function"),
         ('"items + 0"', '"items group by shop"', "topics.stock.select.item_count", "has a GROUP BY"),
