@@ -11,14 +11,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import timedelta
 from time import monotonic_ns, sleep
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from attrs import define, field, frozen
 
 from ...domain.duration import microseconds, show_duration
 from ...domain.errors import SourceUnavailable
 from . import postgresql
-from .database import Database
+
+if TYPE_CHECKING:
+    from .database import Database
 
 Position: TypeAlias = tuple[str, ...]
 

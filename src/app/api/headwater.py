@@ -201,7 +201,7 @@ class Headwater(Declarations, ViewReader):
             True if this call has published an epoch of a pipeline; False if all had published this number before.
 
         Raises:
-            ConfigError: there is no such source, no pipeline reads it, or it is of another kind; or `number` is not set,
+            ConfigError: there is no such source, no pipeline reads it, or it is of another kind; or no `number` is set,
                 and it is unknown whether the frame is the repeat of one that is published.
             EpochConflict: another program pushes to the source; see the note of the error.
             BadInput: a declared column is missing, or its type could lose values.

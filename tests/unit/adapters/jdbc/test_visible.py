@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from datetime import timedelta
 from itertools import count
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 from attrs import define, field
 
-from headwater.adapters.jdbc.database import Database, JdbcSettings
 from headwater.adapters.jdbc.visible import Commits, Moment, VisiblePositions, commits_of
 from headwater.domain.errors import SourceUnavailable
 
@@ -98,7 +98,7 @@ def test_a_database_that_does_not_tell_is_given_a_second_or_the_delay(monkeypatc
     now = 10**12
     monkeypatch.setattr("headwater.adapters.jdbc.visible.monotonic_ns", lambda: now)
     for delay, age in ((timedelta(), "1s"), (timedelta(seconds=11), "11s")):
-        commits = commits_of(Database(cast("Any", None), JdbcSettings("jdbc:mysql://127.0.0.1/bank")), delay)
+        commits = commits_of(cast("Any", SimpleNamespace(settings=SimpleNamespace(kind="mysql"))), delay)
         wanted = positions(commits)
         with pytest.raises(SourceUnavailable, match=f"it is read when its position is {age} old"):
             wanted.newest()
