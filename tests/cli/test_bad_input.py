@@ -211,7 +211,7 @@ class TestConfiguration:
             (
                 'format = "json"',
                 'format = "csv"\ndelimiter = ";;"',
-                ":6: sources.contracts",
+                ":10: sources.contracts.delimiter",
                 "delimiter ';;' must be one ASCII character",
             ),
             (

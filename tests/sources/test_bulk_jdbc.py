@@ -467,6 +467,20 @@ def test_a_text_is_the_one_of_the_database(postgres_bank: JdbcDatabase, kind: st
     assert (line["v"], line["_error"]) == (text, None)
 
 
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_columns_whose_names_are_alike_are_told_apart(postgres_bank: JdbcDatabase) -> None:
+    columns = '"ID" INTEGER PRIMARY KEY, "V" INTEGER, v INTEGER, unread_3 TEXT, w DATE'
+    postgres_bank.run(f'CREATE TABLE "TWINS" ({columns})')
+    postgres_bank.insert('"TWINS"', [(1, 2, 3, "x", "infinity")])
+    wanted = spec("id int, v int, unread_3 string, w date", key=("id",))
+    ((line,),), _ = loaded(bulk(postgres_bank, wanted, table="TWINS"))
+    assert line["_error"] == "column 'w': date wanted, not infinity"
+    assert json.loads(line["_raw"]) == {"ID": 1, "v": 3, "unread_3": "x", "w": "infinity"}
+    ((line,),), _ = loaded(bulk(postgres_bank, spec("id int, V int", key=("id",)), table="TWINS"))
+    assert (line["V"], line["_error"]) == (2, None)
+
+
 def test_wall_times_are_those_of_the_declared_zone(bank: JdbcDatabase) -> None:
     source = bulk(bank, spec("account_id bigint, at timestamp", time_zone="Asia/Shanghai"))
     assert rows(source.read(planned(source, None)).rows)[0]["at"].hour == 4  # type: ignore[arg-type]

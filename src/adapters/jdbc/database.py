@@ -52,7 +52,7 @@ _DRIVERS = {
 _LIMITED = mysql.KINDS | {"sqlite"}
 _WHOLE = re.compile(r"-?\d+")
 _NUMBER = re.compile(r"-?\d+(\.\d+)?(E[+-]?\d+)?")
-_UNREAD = "unread_{}"
+_UNREAD = "headwater_unread_{}"
 """The alias of a column with the texts of values that Spark cannot read."""
 
 
@@ -152,7 +152,7 @@ class Database:
         after: Key | None,
         until: Key | None,
     ) -> tuple[DataFrame, dict[str, str]]:
-        """The rows of a range of the key, and the columns with the texts of values that Spark cannot read.
+        """The wanted columns of a range of the key, and the columns with the texts of values that Spark cannot read.
 
         Rows with a null in the key are in the range without `until`.
 
@@ -169,6 +169,8 @@ class Database:
         """
         selected, unread = list[str](), dict[str, str]()
         for at, (column, wanted) in enumerate(columns.items()):
+            if wanted is None:
+                continue
             value, text = self._select(column, wanted)
             selected.append(f"{value} AS {self.quoted(column.name)}")
             if text is not None:
@@ -302,11 +304,9 @@ class Database:
             types[listed.getString(1)] = listed.getString(2)
         return mysql_columns.with_enums(columns, types)
 
-    def _select(self, column: DatabaseColumn, wanted: DataType | None) -> tuple[str, str | None]:
+    def _select(self, column: DatabaseColumn, wanted: DataType) -> tuple[str, str | None]:
         """A column's value in SQL, and the text of those values that Spark cannot read."""
         name = self.quoted(column.name)
-        if wanted is None:
-            return name, None
         if self.settings.kind == postgresql.KIND:
             return postgresql.select(column, name, wanted)
         if self.settings.kind in mysql.KINDS:

@@ -38,7 +38,7 @@ _TEXTS = {
 _PADDED = dict.fromkeys(mysql.KINDS, frozenset({"char", "enum", "set"}))
 """Texts that Spark would pad with the blanks that the database leaves out."""
 _STANDARD = "CAST({name} AS VARCHAR(40))"
-_NO_TIME = "no_time_{}"
+_NO_TIME = "headwater_no_time_{}"
 
 
 def time_type(kind: str, column: DatabaseColumn) -> str | None:

@@ -38,18 +38,17 @@ class TableRows:
     origin: str | None = None
 
     def names(self, there: Iterable[str]) -> dict[str, str]:
-        """The table's name of each declared column; case does not matter, since databases fold names.
+        """The table's name of each declared column: the same name, else one that differs in case, as databases fold it.
 
         Raises:
             BadInput: the table lacks a column.
         """
-        found = {each.lower(): each for each in there}
+        same = {each: each for each in there}
+        found = {each.lower(): each for each in same}
         for column in self.spec.schema.columns:
             if column.name.lower() not in found and column.name not in self.spec.optional:
-                raise BadInput(
-                    f"table {self.name} has no column {column.name!r}; it has: {', '.join(sorted(found.values()))}"
-                )
-        wanted = {each.name: found.get(each.name.lower()) for each in self.spec.schema.columns}
+                raise BadInput(f"table {self.name} has no column {column.name!r}; it has: {', '.join(sorted(same))}")
+        wanted = {name: same.get(name, found.get(name.lower())) for name in self.spec.schema.names}
         return {name: own for name, own in wanted.items() if own is not None}
 
     def typed(self, rows: DataFrame, unread: Mapping[str, str] | None = None) -> DataFrame:

@@ -37,7 +37,7 @@ from ..sources.stream import NO_STREAMS
 from .in_process import InProcess
 from .pipeline_status import status_of
 
-_MOST_DAYS_AHEAD = 31  # of a cut; a mistyped year is further
+_MOST_DAYS_AHEAD = 300  # of a cut; a mistyped year is further
 
 
 @frozen(eq=False)
@@ -310,7 +310,7 @@ class Pipeline(InProcess):
 
         Args:
             cut: the first day after the past; if not set, the day of the watermark, or today without a watermark. It
-                is at most 31 days later than the later of these two.
+                is at most 300 days later than the later of these two.
 
         Returns:
             The cut.

@@ -373,8 +373,10 @@ def test_a_notebook_shows_what_is_declared_and_how_it_stands() -> None:
 
 @pytest.mark.parametrize("take", [pickle.dumps, copy, deepcopy])
 def test_a_deployment_belongs_to_its_process(take: Callable[[object], object]) -> None:
-    with Headwater.from_text(TOML) as headwater:
-        for each in (headwater, headwater.pipeline("ranks")):
+    with Headwater() as headwater:
+        headwater.stream("visits", schema="page string, visit bigint, at timestamp")
+        headwater.ranking("rank", source="visits", group=["page"], id=["visit"], order_by="at")
+        for each in (headwater, headwater.pipeline("rank")):
             with pytest.raises(
                 TypeError, match=f"a {type(each).__name__} cannot be pickled or copied, .*: open another"
             ):
