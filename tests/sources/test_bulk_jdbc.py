@@ -134,7 +134,7 @@ def test_a_chunk_is_a_range_that_the_database_itself_looks_for(bank: JdbcDatabas
     database = bank.opened
     key = KeyColumn("ACCOUNT_ID", DataType.parse("bigint"), nullable=False, is_number=True, database_type="INTEGER")
     table = f"{bank.schema}.ACCOUNTS"
-    columns = dict.fromkeys(database.columns(table))
+    columns = {each: DataType.parse("bigint") for each in database.columns(table) if each.name == "ACCOUNT_ID"}
     found, unread = database.chunk(table, columns, [key], [3], [9])
     assert found.select("ACCOUNT_ID").orderBy("ACCOUNT_ID").collect() == [(5,), (7,), (9,)]
     assert unread == {}

@@ -182,7 +182,7 @@ class JdbcBulk(BulkSource):
         columns = self.database.columns(table)
         own = self._rows.names(each.name for each in columns)
         wanted = {own[each.name]: each.type for each in self._rows.spec.schema.columns if each.name in own}
-        given = {each: wanted.get(each.name) for each in columns}
+        given = {each: wanted[each.name] for each in columns if each.name in wanted}
         chosen, unread = self.database.chunk(table, given, key, after, until)
         with self.database.translate_errors(f"reading {table}"):
             # Lost rows must not be queried again: they may have changed since.

@@ -147,18 +147,18 @@ class Database:
     def chunk(
         self,
         table: str,
-        columns: Mapping[DatabaseColumn, DataType | None],
+        columns: Mapping[DatabaseColumn, DataType],
         key: Sequence[KeyColumn],
         after: Key | None,
         until: Key | None,
     ) -> tuple[DataFrame, dict[str, str]]:
-        """The wanted columns of a range of the key, and the columns with the texts of values that Spark cannot read.
+        """The rows of a range of the key, and the columns with the texts of values that Spark cannot read.
 
         Rows with a null in the key are in the range without `until`.
 
         Args:
             table: its name.
-            columns: all its columns, each with its declared type (None: it is not wanted).
+            columns: those of its columns to read, each with its declared type.
             key: the columns of the key, under their names in the database.
             after: the key before the range; None: the range begins with the first key.
             until: the last key of the range; None: the range ends with the last key.
@@ -169,8 +169,6 @@ class Database:
         """
         selected, unread = list[str](), dict[str, str]()
         for at, (column, wanted) in enumerate(columns.items()):
-            if wanted is None:
-                continue
             value, text = self._select(column, wanted)
             selected.append(f"{value} AS {self.quoted(column.name)}")
             if text is not None:

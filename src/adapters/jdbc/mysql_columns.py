@@ -74,10 +74,10 @@ def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> tu
     return times.select(kind, column, name, wanted), None
 
 
-def read_floats(rows: DataFrame, columns: Mapping[DatabaseColumn, DataType | None]) -> DataFrame:
+def read_floats(rows: DataFrame, columns: Iterable[DatabaseColumn]) -> DataFrame:
     """The rows with each FLOAT, which was queried as a double, as a float."""
-    wanted = (column.name for column, wanted in columns.items() if wanted and _plain(column.type) == _FLOAT)
-    return rows.withColumns({name: named(name).cast("float") for name in wanted})
+    floats = (column.name for column in columns if _plain(column.type) == _FLOAT)
+    return rows.withColumns({name: named(name).cast("float") for name in floats})
 
 
 def key_text(column: KeyColumn, name: str) -> str:

@@ -61,14 +61,14 @@ def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> st
 
 
 def read_texts(
-    kind: str, rows: DataFrame, columns: Mapping[DatabaseColumn, DataType | None]
+    kind: str, rows: DataFrame, columns: Mapping[DatabaseColumn, DataType]
 ) -> tuple[DataFrame, dict[str, str]]:
     """The rows with times in the place of their texts, and the columns with those texts that are no times.
 
     Args:
         kind: of the database.
         rows: as they were queried.
-        columns: the columns, with their declared types (None: not wanted).
+        columns: the columns, with their declared types.
 
     Returns:
         The second has a column of the frame for the name of each column of times; see `Database.chunk`.
@@ -76,7 +76,7 @@ def read_texts(
     unread = dict[str, str]()
     for at, (column, wanted) in enumerate(columns.items()):
         found = time_type(kind, column)
-        if wanted is None or wanted.name == "string" or found is None:
+        if wanted.name == "string" or found is None:
             continue
         text = named(column.name)
         time = (F.concat(text, F.lit("Z")) if found == _INSTANT else text).cast(found)
