@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from headwater.testing.kafka_broker import KafkaBroker
 
-DEPLOYMENT = """
+EVENTS = """
 [backend]
 name = "delta"
 engine = "local"
@@ -29,6 +29,10 @@ path = "{folder}/lake"
 kind = "files"
 path = "{folder}/in"
 format = "json"
+"""
+DEPLOYMENT = (
+    EVENTS
+    + """\
 schema = "op string, id int, g string, v int, w double, t timestamp"
 row_kind = "op"
 event_time = "t"
@@ -87,6 +91,7 @@ every = "15m"
 [pipelines.shown.tables]
 counted = "SELECT g, count(*) AS n FROM r GROUP BY g"
 """
+)
 SCHEMA = 'schema = "op string, id int, g string, v int, w double, t timestamp"'
 WIDER = "v bigint, w double"
 EDITS = [
@@ -264,15 +269,9 @@ def test_memory_keeps_nothing(built: Path, tmp_path: Path, capsys: pytest.Captur
     assert (printed.out, "nothing is stored" in printed.err) == ("", True)
 
 
-PUBLISHED = """
-[backend]
-name = "delta"
-engine = "local"
-path = "{folder}/lake"
-[sources.events]
-kind = "files"
-path = "{folder}/in"
-format = "json"
+PUBLISHED = (
+    EVENTS
+    + """\
 schema = "id int, v int"
 [pipelines.ranked]
 service = "ranking"
@@ -286,6 +285,7 @@ offset = "0"
 servers = "{servers}"
 topic = "{topic}"
 """
+)
 
 
 @pytest.mark.kafka

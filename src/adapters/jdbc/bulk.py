@@ -186,7 +186,7 @@ class JdbcBulk(BulkSource):
         chosen, unread = self.database.chunk(table, given, key, after, until)
         with self.database.translate_errors(f"reading {table}"):
             # Lost rows must not be queried again: they may have changed since.
-            kept = chosen.select(*map(named, (*own.values(), *unread.values()))).localCheckpoint(eager=True)
+            kept = chosen.localCheckpoint(eager=True)
         return _Read(self._rows.typed(kept, unread), self.database.now(self.settings.clock), low, self._position())
 
     def _low(self) -> Position:

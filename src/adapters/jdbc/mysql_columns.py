@@ -47,7 +47,7 @@ def with_enums(columns: Iterable[DatabaseColumn], types: Mapping[str, str]) -> l
         columns: the columns, as the driver describes them.
         types: the server's own type of each, by its name.
     """
-    own = {name: _plain(kind) for name, kind in types.items()}
+    own = {name: _bare(kind) for name, kind in types.items()}
     return [evolve(each, type=own[each.name]) if own.get(each.name) in _ENUMS else each for each in columns]
 
 
@@ -63,7 +63,7 @@ def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> tu
     Returns:
         The second is None if Spark can read all values.
     """
-    own = _plain(column.type)
+    own = _bare(column.type)
     if own == _DECIMAL and column.precision > decimals.DIGITS:
         text = _TEXT.format(name=name)
         return (text, None) if wanted.name == "string" else decimals.select(column, name, wanted, text)
@@ -76,7 +76,7 @@ def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> tu
 
 def read_floats(rows: DataFrame, columns: Iterable[DatabaseColumn]) -> DataFrame:
     """The rows with each FLOAT, which was queried as a double, as a float."""
-    floats = (column.name for column in columns if _plain(column.type) == _FLOAT)
+    floats = (column.name for column in columns if _bare(column.type) == _FLOAT)
     return rows.withColumns({name: named(name).cast("float") for name in floats})
 
 
@@ -87,7 +87,7 @@ def key_text(column: KeyColumn, name: str) -> str:
         column: the column of the key.
         name: its quoted name.
     """
-    return _KEYS.get(_plain(column.database_type), "{name}").format(name=name)
+    return _KEYS.get(_bare(column.database_type), "{name}").format(name=name)
 
 
 def literal(column: KeyColumn, text: str) -> str:
@@ -96,7 +96,7 @@ def literal(column: KeyColumn, text: str) -> str:
     Digits mean the same in every `sql_mode`; a backslash does not. The column's collation decides the comparison, as
     it comes before that of a literal.
     """
-    own = _plain(column.database_type)
+    own = _bare(column.database_type)
     if own in _NUMBERED and _DIGITS.fullmatch(text):
         return text
     if own in _BYTES and _HEX.fullmatch(text):
@@ -104,6 +104,6 @@ def literal(column: KeyColumn, text: str) -> str:
     return f"_utf8mb4 x'{text.encode().hex()}'"
 
 
-def _plain(name: str) -> str:
+def _bare(name: str) -> str:
     """The name of a type without its size and words such as UNSIGNED."""
     return re.split(r"[ (]", name.lower(), maxsplit=1)[0]

@@ -37,7 +37,7 @@ class _Labels:
             raise refuse(str(number), f"it has no such label: {self.type}")
         if self.is_set:
             return ",".join(label for at, label in enumerate(self.labels) if number >> at & 1)
-        return ("", *self.labels)[number]  # MySQL has 0, which it reads as an empty text, for a value that is no label
+        return ("", *self.labels)[number]  # MySQL has 0, an empty text, for a value that is not a label
 
 
 def is_labelled(mysql_type: object) -> bool:
