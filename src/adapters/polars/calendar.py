@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,15 +15,21 @@ _MARKS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """What Spark writes into a file of its former calendar, which it reads back as it was."""
 
 
-def read_footer(path: Path) -> pq.FileMetaData:
+def read_footer(path: Path | str, content: Path | IO[bytes] | None = None) -> pq.FileMetaData:
     """Read the footer of a Parquet file whose dates and times can be read by others than Spark.
+
+    Args:
+        path: names the file.
+        content: the file, if it is not there; afterwards it is at its beginning.
 
     Raises:
         EngineLimit: old ones would be another day or hour here.
         HeadwaterError: as of `explain_read_errors`.
     """
     with explain_read_errors(path):
-        footer = pq.read_metadata(path)
+        footer = pq.read_metadata(path if content is None else content)
+    if content is not None and not isinstance(content, Path):
+        content.seek(0)
     if any(mark in (footer.metadata or {}) for mark in _MARKS) and any(
         pa.types.is_temporal(each) for each in footer.schema.to_arrow_schema().types
     ):

@@ -14,10 +14,12 @@ from ...domain.errors import HeadwaterError, StoreUnavailable, TableDamaged, Ver
 _PARQUET = "parquet: "
 """How Polars begins its errors about a file's content; other errors of computing are not about stored rows."""
 _DISK = "underlying IO error"
+_OBJECT_STORE = "object-store error: "
+"""How Polars begins errors of an object store, which have no number of the operating system."""
 
 
 @contextmanager
-def explain_read_errors(path: Path | None = None) -> Iterator[None]:
+def explain_read_errors(path: Path | str | None = None) -> Iterator[None]:
     """Translate errors in reading data files, as `FrameEngine.explaining` does; `path` is the file, if it is one.
 
     Raises:
@@ -32,8 +34,8 @@ def explain_read_errors(path: Path | None = None) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise VersionExpired(
-            f"{what} is gone ({error}): its version expired while it was read. Read a newer version, and pin what you"
-            " read for long; if it was the newest, put the file back from a backup"
+            f"{what} is gone ({first_line(error)}): its version expired while it was read. Read a newer version, and"
+            " pin what you read for long; if it was the newest, put the file back from a backup"
         ) from error
     except OSError as error:
         raise _of_system(what, error) from error
@@ -64,6 +66,9 @@ def explain_write_errors(path: Path) -> Iterator[None]:
 
 
 def _of_system(what: str, error: OSError) -> TableDamaged | StoreUnavailable:
+    if str(error).startswith(_OBJECT_STORE):
+        told = first_line(error).removeprefix(_OBJECT_STORE)
+        return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {told}")
     if error.errno is None:  # PyArrow raises such errors for content that it cannot read
         return _damaged(what, error)
     return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {error}")
@@ -71,3 +76,8 @@ def _of_system(what: str, error: OSError) -> TableDamaged | StoreUnavailable:
 
 def _damaged(what: str, error: Exception) -> TableDamaged:
     return TableDamaged(f"{what} cannot be read ({error}); put it back from a backup")
+
+
+def first_line(error: Exception) -> str:
+    """What an error says, without the inside of a library."""
+    return str(error).partition("\n")[0]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _NO_LOG = Gap(Part.BASE_FILES, "read the view itself, whose tables are compacted regularly")
 _NO_RETYPING = Gap(Part.RETYPING, RETYPING)
-_SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]+:")
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+):")
 
 
 class _PolarsBackend(Backend):
@@ -162,6 +162,12 @@ def _folder(deployment: Deployment) -> str:
     return deployment.backend.path
 
 
+def _scheme(settings: BackendSettings) -> str | None:
+    """The scheme of the tables' address; None if it is a path."""
+    found = _SCHEME.match(settings.path or "")
+    return found[1].lower() if found else None
+
+
 def _file_bytes(deployment: Deployment) -> int:
     return deployment.backend.file_mb * 1024 * 1024
 
@@ -187,6 +193,12 @@ class _TwoEngines(_SparkBackend):
     local: ClassVar[type[Backend]]
     """The same tables on the local engine."""
 
+    in_bucket: ClassVar[type[Backend]]
+    """The same in an object store."""
+
+    addresses: ClassVar[tuple[str, ...]] = ()
+    """The schemes of the addresses of object stores where the local engine can keep tables."""
+
     @classmethod
     @cache
     def on_both(cls, *, large_frames: bool) -> type[Backend]:
@@ -201,18 +213,27 @@ class _TwoEngines(_SparkBackend):
 
         if settings.engine not in {None, "auto", "spark", "local"}:
             raise ConfigError(f"is {settings.engine!r}; it must be one of auto, spark, local")
-        elsewhere = settings.path is not None and _SCHEME.match(settings.path)
-        if settings.engine == "spark" or (elsewhere and settings.engine != "local"):
+        if settings.engine == "spark":
             return cls
-        if elsewhere:
-            raise ConfigError(
-                f"the local engine keeps tables in a folder of this machine, and not at {settings.path}: set engine ="
-                ' "spark"'
-            )
         installed = all(map(is_installed, cls.packages))
+        if scheme := _scheme(settings):
+            return cls._chosen_elsewhere(settings, scheme, installed=installed)
         if settings.engine is None and (settings.spark or installed):
             return cls.on_both(large_frames=True) if works_here(settings.spark) else cls
         return cls.on_both(large_frames=False) if settings.engine == "auto" and installed else cls.local
+
+    @classmethod
+    def _chosen_elsewhere(cls, settings: BackendSettings, scheme: str, *, installed: bool) -> type[Backend]:
+        """Spark; or the local engine if it is asked for, or Spark is not installed, and it can use such addresses."""
+        if scheme in cls.addresses:
+            return cls.in_bucket if settings.engine == "local" or not (installed or settings.spark) else cls
+        if settings.engine != "local":
+            return cls
+        places = " or ".join(["a folder of this machine", *(f"{each}://…" for each in cls.addresses)])
+        raise ConfigError(
+            f"the local engine of {settings.name} keeps tables in {places}, and not at {settings.path}: set"
+            ' engine = "spark"'
+        )
 
 
 class LocalDeltaBackend(_LocalBackend):
@@ -230,10 +251,18 @@ class LocalDeltaBackend(_LocalBackend):
         return LocalDeltaStore(_folder(deployment), CompactionPolicy(target_bytes=_file_bytes(deployment)))
 
 
+class BucketDeltaBackend(LocalDeltaBackend):
+    """The same in a bucket of an object store."""
+
+    packages = MappingProxyType({**LocalDeltaBackend.packages, "obstore": "s3"})
+
+
 class DeltaBackend(_TwoEngines):
     """Tables in Delta Lake, frames of Spark."""
 
     local = LocalDeltaBackend
+    in_bucket = BucketDeltaBackend
+    addresses = ("s3", "s3a")
     gaps = (_NO_LOG,)
     packages = MappingProxyType({"pyspark": "delta", "delta": "delta"})
 
@@ -241,7 +270,7 @@ class DeltaBackend(_TwoEngines):
     def for_metadata(cls, settings: BackendSettings) -> type[Backend]:
         """The local engine where it is installed and sees the folder: it needs no JVM, whatever engine wrote."""
         chosen = super().for_metadata(settings)
-        here = settings.path is not None and not _SCHEME.match(settings.path)
+        here = settings.path is not None and not _scheme(settings)
         return LocalDeltaBackend if here and all(map(is_installed, LocalDeltaBackend.packages)) else chosen
 
     @classmethod

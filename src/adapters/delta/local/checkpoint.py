@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -11,12 +10,15 @@ import pyarrow.parquet as pq
 
 from ....domain.errors import TableDamaged
 from ..actions import DataFile
+from .storage import ParquetFiles
 
 _ACTIONS = ("add", "metaData", "protocol")
 _ADDED = ("path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags", "deletionVector")
 
 
-def read_checkpoint(parts: Iterable[Path]) -> tuple[dict[str, DataFile], dict[str, Any], dict[str, Any]]:
+def read_checkpoint(
+    parts: Iterable[str], parquet: ParquetFiles
+) -> tuple[dict[str, DataFile], dict[str, Any], dict[str, Any]]:
     """The data files by path, and the bodies of the metadata and protocol actions.
 
     Raises:
@@ -25,7 +27,7 @@ def read_checkpoint(parts: Iterable[Path]) -> tuple[dict[str, DataFile], dict[st
     files: dict[str, DataFile] = {}
     bodies: dict[str, dict[str, Any]] = {"metaData": {}, "protocol": {}}
     for part in parts:
-        for row in _rows(part):
+        for row in _rows(part, parquet):
             if add := row["add"]:
                 file = DataFile.from_action({name: add[name] for name in _ADDED if add.get(name) is not None})
                 files[file.path] = file
@@ -35,9 +37,9 @@ def read_checkpoint(parts: Iterable[Path]) -> tuple[dict[str, DataFile], dict[st
     return files, bodies["metaData"], bodies["protocol"]
 
 
-def _rows(part: Path) -> list[dict[str, Any]]:
+def _rows(part: str, parquet: ParquetFiles) -> list[dict[str, Any]]:
     try:
-        table = pq.read_table(part, columns=list(_ACTIONS))
+        table = pq.read_table(parquet.open(part), columns=list(_ACTIONS))
     except (OSError, pa.ArrowException) as error:
         raise TableDamaged(f"checkpoint {part} cannot be read ({error}); put it back from a backup") from error
     rows: list[dict[str, Any]] = table.to_pylist(maps_as_pydicts="strict")

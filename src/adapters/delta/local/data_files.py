@@ -9,7 +9,7 @@ from decimal import Decimal
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 from uuid import uuid4
 
 import msgspec
@@ -20,10 +20,10 @@ from attrs import define, frozen
 from ....domain.table.schema import DataType, Schema
 from ...polars.calendar import read_footer
 from ...polars.file_cache import READ_WHOLE, FileCache
-from ...polars.file_errors import explain_read_errors, explain_write_errors
+from ...polars.file_errors import explain_read_errors
 from ...polars.schema import polars_schema, polars_type
-from ...shared.local_files import flush
 from ..actions import DataFile, by_partition
+from .storage import Storage
 
 _TEXT = 32
 """Bounds of texts have about this number of characters, as Delta's own."""
@@ -43,12 +43,14 @@ class DataFiles:
 
     Args:
         root: the folder of the table.
+        storage: where it is.
         partition_by: its partition columns.
         names: the name of each column inside the files; see `mapping.physical_names`.
         cache: shared by all tables of a store.
     """
 
     root: str
+    storage: Storage
     partition_by: Sequence[str]
     names: Mapping[str, str]
     cache: FileCache
@@ -80,14 +82,17 @@ class DataFiles:
         partition = {name: _partition_text(value) for name, value in zip(by, place, strict=True)}
         folder = "".join(f"{name}={text}/" for name, text in partition.items() if _is_plain(name) and _is_plain(text))
         name = f"{folder}part-00000-{uuid4()}-c000.snappy.parquet"
-        path = Path(self.root) / name
-        with explain_write_errors(path):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            statistics = self._write_rows(path, (each.drop(by) for each in chain([first], remaining)), bounded)
+        path = f"{self.root}/{name}"
+        with self.storage.writing(path) as file:
+            written = self._write_rows(file, (each.drop(by) for each in chain([first], remaining)), bounded)
+            size = file.stat().st_size
+        statistics, only_slice = written
+        if only_slice is not None:
+            self.cache.put(path, only_slice)
         action = {
             "path": name,
             "partitionValues": {self.names.get(column, column): text for column, text in partition.items()},
-            "size": path.stat().st_size,
+            "size": size,
             "modificationTime": time.time_ns() // 1_000_000,
             "dataChange": True,
             "stats": self._stats(statistics),
@@ -97,10 +102,10 @@ class DataFiles:
     def delete(self, files: Iterable[DataFile]) -> None:
         """Delete files that no commit has taken."""
         for file in files:
-            (Path(self.root) / file.path).unlink(missing_ok=True)
+            self.storage.delete(f"{self.root}/{file.path}")
 
     def read(
-        self, files: Iterable[DataFile], schema: Schema, path_of: Callable[[DataFile], Path], *, whole: bool = True
+        self, files: Iterable[DataFile], schema: Schema, path_of: Callable[[DataFile], str], *, whole: bool = True
     ) -> pl.LazyFrame:
         """The rows of files in the columns of a schema; columns that a file lacks are null.
 
@@ -122,26 +127,36 @@ class DataFiles:
         return pl.concat(parts) if parts else pl.LazyFrame(schema=polars_schema(schema))
 
     def _rows(
-        self, paths: Sequence[Path], files: Sequence[DataFile], schema: Schema, *, whole: bool
+        self, paths: Sequence[str], files: Sequence[DataFile], schema: Schema, *, whole: bool
     ) -> Iterator[pl.LazyFrame]:
         """The rows of files of one partition: small files from the cache or read whole, large files scanned."""
         mapped = any(self.names.get(name, name) != name for name in schema.names)
         small, usual = [], None if mapped else polars_schema(schema)
         for path, file in zip(paths, files, strict=True):
-            if (is_scanned(file) or not whole) and not _has_int96(read_footer(path)):
+            if (is_scanned(file) or not whole) and not _has_int96(self._footer(path)):
                 yield self._scan(path, schema)
                 continue
-            rows = self.cache.get(str(path))
+            rows = self.cache.get(path)
             if rows is None:
-                rows = _read_whole(path)
-                self.cache.put(str(path), rows)
+                rows = self._read_whole(path)
+                self.cache.put(path, rows)
             small.append(rows if rows.schema == usual else rows.select(self._columns(rows.schema, schema)))
         if small:  # one node of a plan, however many files; nothing is copied
             yield pl.concat(small, rechunk=False).lazy()
 
-    def _scan(self, path: Path, schema: Schema) -> pl.LazyFrame:
+    def _read_whole(self, path: str) -> pl.DataFrame:
         with explain_read_errors(path):
-            rows = pl.scan_parquet(path, hive_partitioning=False, glob=False)
+            content = self.storage.open(path)
+            has_int96 = _has_int96(read_footer(path, content))
+            return _from_int96(content) if has_int96 else pl.read_parquet(content, hive_partitioning=False, glob=False)
+
+    def _footer(self, path: str) -> pq.FileMetaData:
+        with explain_read_errors(path):
+            return read_footer(path, self.storage.open_end(path))
+
+    def _scan(self, path: str, schema: Schema) -> pl.LazyFrame:
+        with explain_read_errors(path):
+            rows = self.storage.scan(path)
             there = rows.collect_schema()
         return rows.select(self._columns(there, schema))
 
@@ -166,15 +181,15 @@ class DataFiles:
             for name in self.partition_by
         ]
 
-    def _write_rows(self, path: Path, slices: Iterator[pl.DataFrame], bounded: Sequence[str]) -> Statistics:
-        """Write slices to a file; a file of one slice is cached."""
+    def _write_rows(
+        self, path: Path, slices: Iterator[pl.DataFrame], bounded: Sequence[str]
+    ) -> tuple[Statistics, pl.DataFrame | None]:
+        """Write slices to a file; their statistics, and the rows of a file of one slice."""
         rows, following = next(slices), next(slices, None)
         statistics, stored = Statistics.of(rows, bounded), self._renamed(rows)
         if following is None:
             stored.write_parquet(path, compression="snappy", metadata=_CALENDAR)
-            flush(path)
-            self.cache.put(str(path), stored)
-            return statistics
+            return statistics, stored
         table = stored.to_arrow()
         schema = table.schema.with_metadata(_CALENDAR)
         with pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=_repetitive(stored)) as writer:
@@ -182,8 +197,7 @@ class DataFiles:
             for each in chain([following], slices):
                 writer.write_table(self._renamed(each).to_arrow())
                 statistics = statistics.plus(Statistics.of(each, bounded))
-        flush(path)
-        return statistics
+        return statistics, None
 
     def _renamed(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows.rename({column: self.names.get(column, column) for column in rows.columns})
@@ -260,23 +274,15 @@ def _slices(rows: pl.DataFrame, parts: int) -> list[pl.DataFrame]:
     return list(rows.iter_slices(max(1, -(-rows.height // max(1, parts)))))
 
 
-def _read_whole(path: Path) -> pl.DataFrame:
-    footer = read_footer(path)
-    with explain_read_errors(path):
-        if _has_int96(footer):
-            return _from_int96(path)
-        return pl.read_parquet(path, hive_partitioning=False, glob=False)
-
-
 def _has_int96(footer: pq.FileMetaData) -> bool:
     """Whether a file has times in the type INT96, which old versions of Headwater wrote through Spark."""
     schema = footer.schema
     return any(schema.column(at).physical_type == "INT96" for at in range(len(schema)))
 
 
-def _from_int96(path: Path) -> pl.DataFrame:
+def _from_int96(content: Path | IO[bytes]) -> pl.DataFrame:
     # As nanoseconds they would overflow: these end in the year 2262.
-    rows = pl.from_arrow(pq.ParquetFile(path, coerce_int96_timestamp_unit="us").read())
+    rows = pl.from_arrow(pq.ParquetFile(content, coerce_int96_timestamp_unit="us").read())
     assert isinstance(rows, pl.DataFrame)
     return rows
 

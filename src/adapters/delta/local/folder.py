@@ -1,20 +1,17 @@
-"""The files in a table's folder on this machine, listed without the log."""
+"""The files in a table's folder, listed without the log."""
 
 from __future__ import annotations
 
-import os
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from datetime import UTC, datetime
-from pathlib import Path
 from urllib.parse import unquote
 
 from attrs import frozen
 
-from ...shared.local_files import translate_errors
 from ..actions import DataFile
 from ..stored_file import StoredFile
+from .storage import Storage
 
 _NUMBERED = re.compile(r"\d{20}\..+")
 _LOGGED = re.compile(r"\d{20}\.(json$|checkpoint\.)")
@@ -23,52 +20,46 @@ _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parque
 
 @frozen
 class LocalFolder:
-    """The folder of one table, which need not exist. Its methods raise `StoreUnavailable` if the disk fails."""
+    """The folder of one table, which need not exist. Its methods raise `StoreUnavailable` if it cannot be reached."""
 
     path: str
+    storage: Storage
 
     @property
-    def log(self) -> Path:
+    def log(self) -> str:
         """The folder of the log."""
-        return Path(self.path) / "_delta_log"
+        return f"{self.path}/_delta_log"
 
-    def path_of(self, file: DataFile) -> Path:
+    def path_of(self, file: DataFile) -> str:
         """The path of a data file; the log has it percent-encoded, relative to the folder."""
-        return Path(self.path) / unquote(file.path)
+        return f"{self.path}/{unquote(file.path)}"
 
     def has(self, file: DataFile) -> bool:
         """Whether a data file is there."""
-        with translate_errors("read", self.path):
-            return self.path_of(file).exists()
+        return self.storage.has(self.path_of(file))
 
-    def commit_file(self, version: int) -> Path:
+    def commit_file(self, version: int) -> str:
         """The path of a commit."""
-        return self.log / f"{version:020}.json"
+        return f"{self.log}/{version:020}.json"
+
+    def create_commit(self, version: int, text: str) -> bool:
+        """Write a commit; False if there is one of this version."""
+        return self.storage.create(self.commit_file(version), text)
 
     def has_commit(self, version: int) -> bool:
         """Whether the log has a commit."""
-        with translate_errors("read", self.log):
-            return self.commit_file(version).exists()
+        return self.storage.has(self.commit_file(version))
 
     def commit_text(self, version: int) -> str | None:
         """The text of a commit; None if the log does not have it."""
-        with translate_errors("read", self.log):
-            try:
-                return self.commit_file(version).read_text(encoding="utf-8")
-            except FileNotFoundError:
-                return None
+        return self.storage.read_text(self.commit_file(version))
 
     def data_files(self) -> list[StoredFile]:
-        root = Path(self.path)
-        found: list[StoredFile] = []
-        for folder, folders, names in os.walk(root):
-            folders[:] = [name for name in folders if not _hidden(name)]
-            found += [_stored(Path(folder) / name, root) for name in names if not _hidden(name)]
-        return found
+        return self.storage.list_files(self.path, deep=True)
 
     def log_files(self) -> list[StoredFile]:
-        names = sorted(name for name in self._log_names() if _NUMBERED.fullmatch(name))
-        return [_stored(self.log / name, self.log) for name in names]
+        found = self.storage.list_files(self.log, deep=False)
+        return sorted((file for file in found if _NUMBERED.fullmatch(file.name)), key=lambda file: file.name)
 
     def newest_logged(self) -> int:
         """The greatest version of which the log has a commit or a checkpoint of any kind; -1 if it has none."""
@@ -79,17 +70,16 @@ class LocalFolder:
         found = (each for each in self._checkpoints() if version is None or each <= version)
         return max(found, default=None)
 
-    def checkpoint_files(self, version: int) -> list[Path]:
-        """The files of a complete checkpoint."""
-        return [self.log / name for name in self._checkpoints()[version]]
+    def checkpoint_files(self, version: int) -> list[str]:
+        """The paths of the files of a complete checkpoint."""
+        return [f"{self.log}/{name}" for name in self._checkpoints()[version]]
 
     def delete(self, files: Iterable[StoredFile]) -> None:
         for file in files:
-            Path(file.path).unlink(missing_ok=True)
+            self.storage.delete(file.path)
 
     def _log_names(self) -> list[str]:
-        with translate_errors("read", self.log):
-            return [each.name for each in self.log.iterdir()] if self.log.exists() else []
+        return [file.name for file in self.storage.list_files(self.log, deep=False)]
 
     def _checkpoints(self) -> dict[int, list[str]]:
         """The names of the files of each complete checkpoint; those of several parts need all of them."""
@@ -98,14 +88,3 @@ class LocalFolder:
             if found := _CHECKPOINT.fullmatch(name):
                 parts[int(found[1]), int(found[3] or 1)].append(name)
         return {version: names for (version, count), names in parts.items() if len(names) == count}
-
-
-def _hidden(name: str) -> bool:
-    """Whether readers of tables pass over a file or folder; a folder ``_x=…`` is a partition."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)
-
-
-def _stored(path: Path, root: Path) -> StoredFile:
-    status = path.stat()
-    modified = datetime.fromtimestamp(status.st_mtime, UTC)
-    return StoredFile(str(path), path.relative_to(root).as_posix(), status.st_size, modified)

@@ -18,13 +18,14 @@ from attrs import define, field, frozen
 
 from ....domain.errors import NotInstalled, NotSupported, StoreUnavailable, TableDamaged, VersionExpired
 from ...shared.in_turn import in_turn
-from ...shared.local_files import create
 from ..actions import ACTIONS, CommitFile, DataFile, action_json
 from ..followed_log import BEFORE_ALL, FollowedLog, keep
 from ..spec import TableMetadata
 from .checkpoint import read_checkpoint
+from .disk import Disk
 from .folder import LocalFolder
 from .mapping import needed_protocol
+from .storage import Storage
 
 _WRITER = "headwater"
 _KEPT_VERSIONS = 32
@@ -84,20 +85,21 @@ class LogState:
 
 @define(eq=False)
 class LocalLog(FollowedLog):
-    """The log of the table at `path`, a folder of this machine that need not exist yet.
+    """The log of the table at `path`, a folder that need not exist yet.
 
     Several threads may use it. Each commit is applied once, to the version before it: two threads that read the same
     commit and both applied it would make a version that the table does not have.
     """
 
     path: str
+    storage: Storage = field(factory=Disk)
     _lock: RLock = field(init=False, factory=RLock)
     _newest: LogState = field(init=False, factory=LogState)
     _states: OrderedDict[int, LogState] = field(init=False, factory=OrderedDict)
     _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
 
     def folder(self) -> LocalFolder:
-        return LocalFolder(self.path)
+        return LocalFolder(self.path, self.storage)
 
     @in_turn
     def newest(self) -> int:
@@ -107,16 +109,18 @@ class LocalLog(FollowedLog):
             TableDamaged: commits are missing before others that are there, or a commit cannot be parsed.
             StoreUnavailable: a version that was there before is gone.
         """
-        opened = self._newest.version != BEFORE_ALL
+        opened, logged = self._newest.version != BEFORE_ALL, BEFORE_ALL
         if not opened:
+            if (logged := self.folder().newest_logged()) == BEFORE_ALL:
+                return BEFORE_ALL
             self._reopen()
         # Log files are deleted oldest first: while the newest known commit is there, nothing after it has gone.
-        while self._follow() or (not self.folder().has_commit(self._newest.version) and self._reopen()):
+        while not (is_there := self._follow_all()) and self._reopen():
             pass
-        if opened:
+        if not opened:
+            self._check_whole(logged)
+        elif not is_there:
             self._check_present()
-        else:
-            self._check_whole()
         return self._newest.version
 
     @property
@@ -197,7 +201,7 @@ class LocalLog(FollowedLog):
         lines += actions
         text = "\n".join([action_json({"commitInfo": _info(now, mark, 1 + len(lines))}), *lines]) + "\n"
         version = upon.version + 1
-        if upon.version != self.newest() or not create(self.folder().commit_file(version), text):
+        if upon.version != self.newest() or not self.folder().create_commit(version, text):
             raise CommitConflict
         self._advance(self._parse(version, text))
         self._checkpoint_if_due()
@@ -221,6 +225,12 @@ class LocalLog(FollowedLog):
         self._advance(self._parse(version, text))
         return True
 
+    def _follow_all(self) -> bool:
+        """Move on to the newest commit; whether its file is there."""
+        while self._follow():
+            pass
+        return self.folder().has_commit(self._newest.version)
+
     def _advance(self, commit: CommitFile) -> None:
         if self._newest.version != BEFORE_ALL:
             keep(self._states, self._newest.version, self._newest, _KEPT_VERSIONS)
@@ -243,17 +253,18 @@ class LocalLog(FollowedLog):
     def _check_present(self) -> None:
         """Refuse a log that has gone, such as that of a disk no longer mounted: a commit would make another one."""
         known = self._newest.version
-        if not self.folder().has_commit(known) and self.folder().checkpoint_at_or_before(None) != known:
+        if self.folder().checkpoint_at_or_before(None) != known:
             raise StoreUnavailable(
                 f"{self.path}: its log has no version {known}, which was there before; mount the disk again, or put the"
                 " folder back from a backup; if the table was removed on purpose, start the process again"
             )
 
-    def _check_whole(self) -> None:
-        """Refuse a log whose newest commits cannot be reached: a commit upon what can be would hide them."""
-        last = self.folder().newest_logged()
-        while last > self._newest.version and self._follow():  # another writer may have committed since
-            pass
+    def _check_whole(self, last: int) -> None:
+        """Refuse a log whose newest commits cannot be reached: a commit upon what can be would hide them.
+
+        Args:
+            last: the newest version whose commit or checkpoint was there before the commits were read.
+        """
         if last > self._newest.version:
             raise TableDamaged(
                 f"{self.path}: its log has version {last}, and neither commit {self._newest.version + 1} nor a"
@@ -270,7 +281,7 @@ class LocalLog(FollowedLog):
         return self._states.get(known, LogState())
 
     def _from_checkpoint(self, version: int) -> LogState:
-        files, metadata, protocol = read_checkpoint(self.folder().checkpoint_files(version))
+        files, metadata, protocol = read_checkpoint(self.folder().checkpoint_files(version), self.storage)
         return LogState(version, files, metadata, protocol)
 
     def _checkpoint_if_due(self) -> None:
@@ -310,7 +321,8 @@ def _info(now: int, mark: str | None, actions: int) -> dict[str, Any]:
     operation = "OPTIMIZE" if mark is None else "WRITE"
     metrics = {ACTIONS: str(actions)}
     given = {"timestamp": now, "operation": operation, "operationParameters": {}, "operationMetrics": metrics}
-    return {**given, "engineInfo": _WRITER, **marked}
+    # The number makes each text one of a kind, so that a writer recognises its own commit; see `Files.create`.
+    return {**given, "engineInfo": _WRITER, "txnId": str(uuid4()), **marked}
 
 
 def _definition(upon: LogState, table: TableMetadata, now: int) -> list[str]:

@@ -41,7 +41,7 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         """The data files, to be read and written."""
         state = self.log.state(self.version)
         names = physical_names(state.table) if state.metadata else {}
-        return DataFiles(self.log.path, self.spec.partition_by, names, self.cache)
+        return DataFiles(self.log.path, self.log.storage, self.spec.partition_by, names, self.cache)
 
     def nothing(self) -> pl.LazyFrame:
         return pl.LazyFrame(schema=polars_schema(self.spec.schema))

@@ -23,15 +23,16 @@ from ...polars.file_cache import FileCache
 from ...polars.schema import collect, empty, lazy
 from ...shared.kept_store import FolderStore
 from ...shared.leases import LeaseFiles
-from ...shared.local_files import LocalFiles
 from ...shared.path import absolute, folder_of
 from ..compaction_policy import CompactionPolicy, keeps_most
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
 from .compaction import adds_up, prepare_compaction
+from .disk import Disk
 from .log import CommitConflict, LocalLog
 from .lookups import Lookups
 from .read import LocalVersion
+from .storage import Storage, is_in_bucket
 from .write import Writing, prepare_change, prepare_restore
 
 _TRIES = 5
@@ -55,14 +56,15 @@ class _Table(UsedTable[LocalLog, LocalVersion]):
 
 @define(eq=False)
 class LocalDeltaStore(FolderStore):
-    """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``, in a folder of this machine.
+    """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     Args:
-        root: the folder.
+        root: a folder of this machine, or the address of an object store.
         compaction: which partitions `compact` rewrites.
         sweep: how long `expire` keeps unneeded files.
         cache: the rows of recent files, in memory.
         lookups: answers lookups of counts, from memory.
+        storage: where the tables are.
     """
 
     root: str = field(converter=absolute)
@@ -70,12 +72,21 @@ class LocalDeltaStore(FolderStore):
     sweep: SweepPolicy = field(factory=SweepPolicy)
     cache: FileCache = field(factory=FileCache)
     lookups: Lookups = field(factory=Lookups)
+    storage: Storage = field()
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
 
+    @storage.default
+    def _place(self) -> Storage:
+        if not is_in_bucket(self.root):
+            return Disk()
+        from .bucket import Bucket  # needs the package obstore
+
+        return Bucket(self.root)
+
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
-        log = LocalLog(folder_of(self.root, spec.name))
+        log = LocalLog(folder_of(self.root, spec.name), self.storage)
         added = log.added_columns(spec, published)
-        self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, LocalFiles), cache=self.cache)
+        self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, self.storage.small_files), cache=self.cache)
         return added
 
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
@@ -198,7 +209,7 @@ class LocalDeltaStore(FolderStore):
 
     def _log(self, table: str) -> LocalLog:
         """The log of a table that need not have been ensured."""
-        return self._tables[table].log if table in self._tables else LocalLog(folder_of(self.root, table))
+        return self._tables[table].log if table in self._tables else LocalLog(folder_of(self.root, table), self.storage)
 
 
 def _append(log: LocalLog, newest: int, writing: Writing, mark: Mark) -> int:

@@ -1,0 +1,204 @@
+"""Tables in a bucket of an object store that speaks the protocol of S3.
+
+A commit is an object that must not exist yet: the store is asked to refuse it otherwise, so the second of two writers
+fails. Objects are reached by the package obstore and by Polars, which both take their settings from the environment.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from functools import cached_property
+from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import IO, TYPE_CHECKING
+from uuid import uuid4
+
+import obstore
+import polars as pl
+from attrs import define, field
+from obstore.exceptions import AlreadyExistsError, BaseError
+from obstore.store import from_url
+
+from ....domain.errors import ConfigError, NotSupported, StoreUnavailable
+from ....domain.ports import SmallFiles
+from ...polars.file_errors import explain_write_errors, first_line
+from ..stored_file import StoredFile
+from .storage import Storage, is_hidden, s3_address
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ObjectStore
+
+_RETRIED = timedelta(seconds=30)
+"""A request is tried again for so long; then the run waits, and tries its epoch again."""
+_END = 64 * 1024
+"""Most footers of Parquet files are in so many last bytes."""
+_LENGTH_AND_MAGIC = 8
+"""A Parquet file ends with the length of its footer in four bytes, and four that are always the same."""
+_SETTINGS = "look at the address, at AWS_ENDPOINT_URL, AWS_REGION and the credentials in the environment"
+
+
+@define(eq=False)
+class Bucket(Storage):
+    """The bucket of an address such as ``s3://bucket/lake``. Several threads may use it."""
+
+    address: str = field(converter=s3_address)
+    _is_checked: bool = field(init=False, default=False)
+
+    def read_text(self, path: str) -> str | None:
+        try:
+            return self._read(path).decode("utf-8")
+        except FileNotFoundError:
+            return None
+
+    def create(self, path: str, text: str) -> bool:
+        """See `Files.create`.
+
+        Raises:
+            NotSupported: the store would overwrite the commits of others.
+        """
+        if not self._is_checked:
+            self._check_refuses()
+            self._is_checked = True
+        return self._create(path, text)
+
+    def has(self, path: str) -> bool:
+        try:
+            with _explaining("read", path):
+                obstore.head(self._store, self._key(path))
+        except FileNotFoundError:
+            return False
+        return True
+
+    def list_files(self, folder: str, *, deep: bool) -> list[StoredFile]:
+        prefix = f"{self._key(folder)}/"
+        with _explaining("list", folder):
+            if deep:
+                found = [each for some in obstore.list(self._store, prefix, chunk_size=1000) for each in some]
+            else:
+                found = list(obstore.list_with_delimiter(self._store, prefix)["objects"])
+        files = (self._stored(each, prefix) for each in found)
+        return [file for file in files if not any(map(is_hidden if deep else _is_draft, file.name.split("/")))]
+
+    def delete(self, path: str) -> None:
+        with _explaining("delete", path):
+            obstore.delete(self._store, [self._key(path)])
+
+    def small_files(self, folder: str) -> SmallFiles:
+        return _BucketFiles(self, folder)
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[Path]:
+        with TemporaryDirectory(prefix="headwater-") as folder:
+            file = Path(folder) / "part.parquet"
+            with explain_write_errors(file):
+                yield file
+            self.upload(path, file)
+
+    def open(self, path: str) -> IO[bytes]:
+        return BytesIO(self._read(path))
+
+    def open_end(self, path: str) -> IO[bytes]:
+        end = self._read(path, _END)
+        needed = int.from_bytes(end[-_LENGTH_AND_MAGIC:][:4], "little") + _LENGTH_AND_MAGIC
+        return BytesIO(end if needed <= len(end) else self._read(path, needed))
+
+    def scan(self, path: str) -> pl.LazyFrame:
+        # Without a provider of its own, Polars takes the credentials that obstore takes.
+        return pl.scan_parquet(s3_address(path), hive_partitioning=False, glob=False, credential_provider=None)
+
+    def upload(self, path: str, content: Path | bytes) -> None:
+        """Write an object; it replaces an existing one."""
+        with _explaining("write", path):
+            obstore.put(self._store, self._key(path), content)
+
+    def _read(self, path: str, last: int | None = None) -> bytes:
+        """An object, or its `last` bytes."""
+        options: obstore.GetOptions = {} if last is None else {"range": {"suffix": last}}
+        with _explaining("read", path):
+            return obstore.get(self._store, self._key(path), options=options).bytes().to_bytes()
+
+    def _create(self, path: str, text: str) -> bool:
+        try:
+            with _explaining("write", path):
+                obstore.put(self._store, self._key(path), text.encode(), mode="create")
+        except AlreadyExistsError:
+            return self.read_text(path) == text  # our own, if only the answer was lost and the request was repeated
+        except StoreUnavailable:
+            if self.read_text(path) == text:
+                return True
+            raise
+        return True
+
+    def _check_refuses(self) -> None:
+        """Check that the store refuses to overwrite an object where it is asked to: not all that speak S3 do."""
+        probe = f"{self.address}/.headwater-{uuid4().hex}"
+        try:
+            refuses = self._create(probe, "one writer") and not self._create(probe, "the other")
+        finally:
+            self.delete(probe)
+        if not refuses:
+            raise NotSupported(
+                f"the object store of {self.address}, which ignores If-None-Match: one of two writers would overwrite"
+                " the commit of the other",
+                "delta, engine local",
+                "use a store that keeps S3's conditional writes, or a folder of this machine",
+            )
+
+    @cached_property
+    def _store(self) -> ObjectStore:
+        try:
+            return from_url(_bucket(self.address), retry_config={"retry_timeout": _RETRIED})
+        except (BaseError, ValueError) as error:
+            raise ConfigError(f"backend.path: {self.address}: {first_line(error)}; {_SETTINGS}") from error
+
+    def _key(self, path: str) -> str:
+        return s3_address(path).removeprefix(_bucket(self.address)).removeprefix("/")
+
+    def _stored(self, found: ObjectMeta, prefix: str) -> StoredFile:
+        path = f"{_bucket(self.address)}/{found['path']}"
+        return StoredFile(path, found["path"].removeprefix(prefix), found["size"], found["last_modified"])
+
+
+@define(eq=False)
+class _BucketFiles(SmallFiles):
+    """The small files of a folder in a bucket."""
+
+    bucket: Bucket
+    folder: str
+
+    def write(self, name: str, text: str) -> None:
+        self.bucket.upload(f"{self.folder}/{name}", text.encode())
+
+    def delete(self, name: str) -> None:
+        self.bucket.delete(f"{self.folder}/{name}")
+
+    def read(self) -> dict[str, str] | None:
+        found: dict[str, str] = {}
+        for file in self.bucket.list_files(self.folder, deep=False):
+            if (text := self.bucket.read_text(file.path)) is None:
+                return None
+            found[file.name] = text
+        return found
+
+
+@contextmanager
+def _explaining(doing: str, path: str) -> Iterator[None]:
+    """Translate errors of the object store, but for `FileNotFoundError` and obstore's `AlreadyExistsError`."""
+    try:
+        yield
+    except (FileNotFoundError, AlreadyExistsError):
+        raise
+    except (BaseError, OSError) as error:
+        raise StoreUnavailable(f"cannot {doing} {path}: {first_line(error)}; {_SETTINGS}") from error
+
+
+def _bucket(address: str) -> str:
+    return "/".join(address.split("/")[:3])
+
+
+def _is_draft(name: str) -> bool:
+    return name.startswith(".")

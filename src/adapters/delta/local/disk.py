@@ -1,0 +1,85 @@
+"""Tables in folders of this machine."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import polars as pl
+from attrs import frozen
+
+from ....domain.ports import SmallFiles
+from ...polars.file_errors import explain_write_errors
+from ...shared.local_files import LocalFiles, create, flush, translate_errors
+from ..stored_file import StoredFile
+from .storage import Storage, is_hidden
+
+
+@frozen
+class Disk(Storage):
+    """The file system of this machine."""
+
+    def read_text(self, path: str) -> str | None:
+        with translate_errors("read", Path(path).parent):
+            try:
+                return Path(path).read_text(encoding="utf-8")
+            except FileNotFoundError:
+                return None
+
+    def create(self, path: str, text: str) -> bool:
+        return create(Path(path), text)
+
+    def has(self, path: str) -> bool:
+        with translate_errors("read", Path(path).parent):
+            return Path(path).exists()
+
+    def list_files(self, folder: str, *, deep: bool) -> list[StoredFile]:
+        root = Path(folder)
+        with translate_errors("read", root):
+            return list(_stored(_walk(root) if deep else _shown(root), root))
+
+    def delete(self, path: str) -> None:
+        with translate_errors("delete", path):
+            Path(path).unlink(missing_ok=True)
+
+    def small_files(self, folder: str) -> SmallFiles:
+        return LocalFiles(folder)
+
+    @contextmanager
+    def writing(self, path: str) -> Iterator[Path]:
+        file = Path(path)
+        with explain_write_errors(file):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            yield file
+            flush(file)
+
+    def open(self, path: str) -> Path:
+        return Path(path)
+
+    def open_end(self, path: str) -> Path:
+        return Path(path)
+
+    def scan(self, path: str) -> pl.LazyFrame:
+        return pl.scan_parquet(path, hive_partitioning=False, glob=False)
+
+
+def _walk(root: Path) -> Iterator[Path]:
+    for folder, folders, names in os.walk(root):
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        yield from (Path(folder) / name for name in names if not is_hidden(name))
+
+
+def _shown(root: Path) -> Iterator[Path]:
+    return (path for path in root.iterdir() if not path.name.startswith(".")) if root.exists() else iter(())
+
+
+def _stored(paths: Iterable[Path], root: Path) -> Iterator[StoredFile]:
+    """The files that are still there."""
+    for path in paths:
+        with suppress(FileNotFoundError):
+            status = path.stat()
+            modified = datetime.fromtimestamp(status.st_mtime, UTC)
+            yield StoredFile(str(path), path.relative_to(root).as_posix(), status.st_size, modified)

@@ -1,0 +1,105 @@
+"""Where the files of tables are: in folders of this machine, or in a bucket of an object store."""
+
+from __future__ import annotations
+
+import re
+from abc import abstractmethod
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Protocol
+
+from ..stored_file import StoredFile
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from ....domain.ports import SmallFiles
+
+_BUCKET = re.compile(r"s3a?://")
+
+
+class Files(Protocol):
+    """Files by their paths. Its methods raise `StoreUnavailable` if they cannot be reached."""
+
+    @abstractmethod
+    def read_text(self, path: str) -> str | None:
+        """The text of a file; None if there is none."""
+
+    @abstractmethod
+    def create(self, path: str, text: str) -> bool:
+        """Create a file that others see as a whole; False, and nothing is changed, if there is one already.
+
+        No other writer has the same text: a file that has it was written by an earlier try of this one.
+        """
+
+    @abstractmethod
+    def has(self, path: str) -> bool:
+        """Whether there is such a file."""
+
+    @abstractmethod
+    def list_files(self, folder: str, *, deep: bool) -> list[StoredFile]:
+        """The files in a folder, which need not exist; `deep`: and in its subfolders, without hidden ones."""
+
+    @abstractmethod
+    def delete(self, path: str) -> None:
+        """Delete a file, if it exists."""
+
+    @abstractmethod
+    def small_files(self, folder: str) -> SmallFiles:
+        """The small files of a folder."""
+
+
+class ParquetFiles(Protocol):
+    """Parquet files by their paths. A file never changes."""
+
+    @abstractmethod
+    def writing(self, path: str) -> AbstractContextManager[Path]:
+        """Where to write a new file. It is at `path`, and on the disk, when this ends without an error.
+
+        Raises:
+            StoreUnavailable: it cannot be written.
+        """
+
+    @abstractmethod
+    def open(self, path: str) -> Path | IO[bytes]:
+        """A file that is read whole.
+
+        Raises:
+            FileNotFoundError: there is none; the same for the other methods.
+            StoreUnavailable: it cannot be reached; the same for the other methods.
+        """
+
+    @abstractmethod
+    def open_end(self, path: str) -> Path | IO[bytes]:
+        """A file, or its end, from which its footer is read."""
+
+    @abstractmethod
+    def scan(self, path: str) -> pl.LazyFrame:
+        """The rows of a file, of which only what a query needs is read."""
+
+
+class Storage(Files, ParquetFiles, Protocol):
+    """A place for tables."""
+
+
+def is_in_bucket(path: str) -> bool:
+    """Whether a path is an address in an object store that the local engine can use.
+
+    >>> [is_in_bucket(path) for path in ("s3://lake/tables", "s3a://lake", "/lake", "hdfs://host/lake")]
+    [True, True, False, False]
+    """
+    return _BUCKET.match(path) is not None
+
+
+def s3_address(path: str) -> str:
+    """An address as all libraries know it: ``s3a`` is Hadoop's name for ``s3``.
+
+    >>> s3_address("s3a://lake/tables/")
+    's3://lake/tables'
+    """
+    return _BUCKET.sub("s3://", path.rstrip("/"))
+
+
+def is_hidden(name: str) -> bool:
+    """Whether readers of tables pass over a file or folder; a folder ``_x=…`` is a partition."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
