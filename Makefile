@@ -112,7 +112,7 @@ $(QUICK): pyproject.toml | $(BIN)/python
 	@touch $(BASE) $@
 
 $(FULL): pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[avro,delta,hudi,kafka,otel,plot,protobuf,web,testing,dev,site$(JDK)]'
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[avro,delta,hudi,kafka,otel,plot,protobuf,s3,web,testing,dev,site$(JDK)]'
 	@touch $(BASE) $(QUICK) $(SITE) $@
 
 $(SITE): pyproject.toml | $(BIN)/python

@@ -225,7 +225,7 @@ class _TwoEngines(_SparkBackend):
     @classmethod
     def _chosen_elsewhere(cls, settings: BackendSettings, scheme: str, *, installed: bool) -> type[Backend]:
         """Spark; or the local engine if it is asked for, or Spark is not installed, and it can use such addresses."""
-        if scheme in cls.addresses:
+        if scheme in cls.addresses and "://" in str(settings.path):
             return cls.in_bucket if settings.engine == "local" or not (installed or settings.spark) else cls
         if settings.engine != "local":
             return cls

@@ -7,7 +7,7 @@ fails. Objects are reached by the package obstore and by Polars, which both take
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from functools import cached_property
 from io import BytesIO
@@ -47,6 +47,14 @@ class Bucket(Storage):
 
     address: str = field(converter=s3_address)
     _is_checked: bool = field(init=False, default=False)
+
+    @address.validator
+    def _check_address(self, _: object, address: str) -> None:
+        """Refuse what cannot be the beginning of an object's name."""
+        if not {"", "s3:", ".", ".."}.isdisjoint(address.removeprefix("s3://").split("/")):
+            raise ConfigError(
+                f"backend.path: {address} has no bucket, or an empty part, or one of dots: write s3://bucket/folder"
+            )
 
     def read_text(self, path: str) -> str | None:
         try:
@@ -128,8 +136,9 @@ class Bucket(Storage):
         except AlreadyExistsError:
             return self.read_text(path) == text  # our own, if only the answer was lost and the request was repeated
         except StoreUnavailable:
-            if self.read_text(path) == text:
-                return True
+            with suppress(StoreUnavailable):
+                if self.read_text(path) == text:
+                    return True
             raise
         return True
 

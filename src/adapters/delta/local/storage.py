@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from ....domain.ports import SmallFiles
 
-_BUCKET = re.compile(r"s3a?://")
+_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
 
 
 class Files(Protocol):
@@ -85,7 +85,7 @@ class Storage(Files, ParquetFiles, Protocol):
 def is_in_bucket(path: str) -> bool:
     """Whether a path is an address in an object store that the local engine can use.
 
-    >>> [is_in_bucket(path) for path in ("s3://lake/tables", "s3a://lake", "/lake", "hdfs://host/lake")]
+    >>> [is_in_bucket(path) for path in ("s3://lake/tables", "S3A://lake", "/lake", "hdfs://host/lake")]
     [True, True, False, False]
     """
     return _BUCKET.match(path) is not None

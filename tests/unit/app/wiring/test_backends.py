@@ -1,0 +1,39 @@
+"""Which backend keeps the tables at an address."""
+
+from __future__ import annotations
+
+import pytest
+
+from headwater.app.config import BackendSettings
+from headwater.app.wiring import backends
+from headwater.app.wiring.backends import BucketDeltaBackend, DeltaBackend, HudiMorBackend
+from headwater.domain.errors import ConfigError
+
+
+def settings(path: str, engine: str | None = None) -> BackendSettings:
+    return BackendSettings(name="delta", path=path, engine=engine)
+
+
+@pytest.mark.parametrize("address", ["s3://lake/tables", "s3a://lake", "S3://lake"])
+def test_tables_in_an_object_store(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(backends, "is_installed", lambda _: True)
+    assert DeltaBackend.chosen(settings(address, "local")) is BucketDeltaBackend
+    for engine in ("spark", "auto", None):
+        assert DeltaBackend.chosen(settings(address, engine)) is DeltaBackend
+    monkeypatch.setattr(backends, "is_installed", lambda package: package not in DeltaBackend.packages)
+    for engine in ("auto", None):
+        assert DeltaBackend.chosen(settings(address, engine)) is BucketDeltaBackend
+    assert set(BucketDeltaBackend.packages) == {"deltalake", "obstore"}
+
+
+@pytest.mark.parametrize(
+    ("backend", "address", "told"),
+    [
+        (DeltaBackend, "hdfs://lake", r"a folder of this machine or s3://… or s3a://…, and not at hdfs://lake: set"),
+        (DeltaBackend, "s3:/lake", r"or s3a://…, and not at s3:/lake: set"),
+        (HudiMorBackend, "s3://lake", r"a folder of this machine, and not at s3://lake: set engine = \"spark\""),
+    ],
+)
+def test_the_local_engine_elsewhere(backend: type[backends._TwoEngines], address: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        backend.chosen(settings(address, "local"))
