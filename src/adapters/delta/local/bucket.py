@@ -45,6 +45,8 @@ _SETTINGS = "look at the address, at AWS_ENDPOINT_URL, AWS_REGION and the creden
 class Bucket(Storage):
     """The bucket of an address such as ``s3://bucket/lake``. Several threads may use it."""
 
+    at_once = 8
+
     address: str = field(converter=s3_address)
     _is_checked: bool = field(init=False, default=False)
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import chain
 from math import inf
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeVar
 from uuid import uuid4
 
 import msgspec
@@ -24,6 +25,9 @@ from ...polars.file_errors import explain_read_errors
 from ...polars.schema import polars_schema, polars_type
 from ..actions import DataFile, by_partition
 from .storage import Storage
+
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 _TEXT = 32
 """Bounds of texts have about this number of characters, as Delta's own."""
@@ -66,7 +70,8 @@ class DataFiles:
         if not rows.height:
             return []
         found = _split(rows, list(self.partition_by)) if self.partition_by else [rows]
-        return [self.write_slices([part], bounded) for each in found for part in _slices(each, parts)]
+        files = [part for each in found for part in _slices(each, parts)]
+        return self._each(lambda part: self.write_slices([part], bounded), files)
 
     def write_slices(self, slices: Iterable[pl.DataFrame], bounded: Iterable[str] | None = None) -> DataFile:
         """Write rows of one partition to a new file. They come in slices, of which one at a time is in memory.
@@ -119,27 +124,40 @@ class DataFiles:
             TableDamaged: a file cannot be read.
         """
         stored = schema.without(tuple(self.partition_by))
-        parts = []
+        parts, files = [], list(files)
+        read = self._read_small([path_of(file) for file in files if whole and not is_scanned(file)])
         for found in by_partition(files).values():
             constants = self._constants(found[0], schema)
-            rows = self._rows([path_of(file) for file in found], found, stored, whole=whole)
+            rows = self._rows([path_of(file) for file in found], read, stored)
             parts += [each.with_columns(constants).select(schema.names) if constants else each for each in rows]
         return pl.concat(parts) if parts else pl.LazyFrame(schema=polars_schema(schema))
 
-    def _rows(
-        self, paths: Sequence[str], files: Sequence[DataFile], schema: Schema, *, whole: bool
-    ) -> Iterator[pl.LazyFrame]:
-        """The rows of files of one partition: small files from the cache or read whole, large files scanned."""
+    def _read_small(self, paths: Iterable[str]) -> dict[str, pl.DataFrame]:
+        """The rows of files that are read whole, by path, from the cache if they are there."""
+        cached = {path: self.cache.get(path) for path in paths}
+        found = {path: rows for path, rows in cached.items() if rows is not None}
+        missing = [path for path in cached if path not in found]
+        for path, rows in zip(missing, self._each(self._read_whole, missing), strict=True):
+            self.cache.put(path, rows)
+            found[path] = rows
+        return found
+
+    def _each(self, work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
+        """What a work that waits for the storage makes of each item; of several at a time, if that is faster."""
+        if len(items) <= 1 or self.storage.at_once == 1:
+            return [work(item) for item in items]
+        with ThreadPoolExecutor(self.storage.at_once) as threads:
+            return list(threads.map(work, items))
+
+    def _rows(self, paths: Sequence[str], read: Mapping[str, pl.DataFrame], schema: Schema) -> Iterator[pl.LazyFrame]:
+        """The rows of files of one partition: those that were read, and the others scanned."""
         mapped = any(self.names.get(name, name) != name for name in schema.names)
         small, usual = [], None if mapped else polars_schema(schema)
-        for path, file in zip(paths, files, strict=True):
-            if (is_scanned(file) or not whole) and not _has_int96(self._footer(path)):
+        for path in paths:
+            if path not in read and not _has_int96(self._footer(path)):
                 yield self._scan(path, schema)
                 continue
-            rows = self.cache.get(path)
-            if rows is None:
-                rows = self._read_whole(path)
-                self.cache.put(path, rows)
+            rows = read[path] if path in read else self._read_whole(path)
             small.append(rows if rows.schema == usual else rows.select(self._columns(rows.schema, schema)))
         if small:  # one node of a plan, however many files; nothing is copied
             yield pl.concat(small, rechunk=False).lazy()

@@ -22,6 +22,8 @@ from .storage import Storage, is_hidden
 class Disk(Storage):
     """The file system of this machine."""
 
+    at_once = 1
+
     def read_text(self, path: str) -> str | None:
         with translate_errors("read", Path(path).parent):
             try:

@@ -6,7 +6,7 @@ import re
 from abc import abstractmethod
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, ClassVar, Protocol
 
 from ..stored_file import StoredFile
 
@@ -51,6 +51,9 @@ class Files(Protocol):
 
 class ParquetFiles(Protocol):
     """Parquet files by their paths. A file never changes."""
+
+    at_once: ClassVar[int]
+    """How many files are read or written at a time. Requests to an object store take long, and no processor."""
 
     @abstractmethod
     def writing(self, path: str) -> AbstractContextManager[Path]:
