@@ -18,6 +18,8 @@ IN_MEMORY = 4
 """About this many bytes of memory are needed for each byte of a data file, which is compressed."""
 
 
+_A_COLUMN = 1024
+"""About this many bytes are taken by each column of a frame, and by the frame, besides its values."""
 _NEW_SHARE = 4
 """New files take up to a quarter of the cache."""
 _MOST_DROPPED = 10_000
@@ -80,7 +82,7 @@ class FileCache:
 
     def put(self, path: str, rows: pl.DataFrame) -> None:
         """Cache the rows of a file, unless they would take the place of all new files."""
-        size = int(rows.estimated_size())
+        size = int(rows.estimated_size()) + _A_COLUMN * (rows.width + 1)
         if size > self._new.limit:
             return
         with self._lock:
