@@ -74,12 +74,13 @@ class BulkGroup(Source):
     bulk: BulkSource
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
+    submit: Callable[[str | None, int, Any], None] | None = field(init=False)
     push: Callable[[PushedFrame], AbstractContextManager[None]] | None = field(init=False)
     _pushing: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         self.format, self.reread_formats = self.changelog.format, self.changelog.reread_formats
-        self.push = self._push if self.changelog.push else None
+        self.submit, self.push = self.changelog.submit, self._push if self.changelog.push else None
 
     @contextmanager
     def _push(self, frame: PushedFrame) -> Iterator[None]:
