@@ -28,6 +28,7 @@ BY_HAND = "by hand"
 """The query of batches whose query is not known: their function was not called in the thread of a query."""
 _PUSHED = "push"
 """The query of frames that are pushed, which belong to no query of Spark."""
+_KIND = "a source of kind stream"
 _NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError)
 """What PyArrow raises for columns of pandas."""
 
@@ -145,13 +146,22 @@ class ProgramSource(StreamSource):
         _check_repeats(frame, offsets.until)
         return bool(frame.attempt) and frame.offsets == offsets.until and not is_lazy(frame.rows)
 
+    def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:  # noqa: ARG002 - the port's
+        """Its program has handed over the frames, so they cannot be read again.
+
+        Raises:
+            NotSupported: always.
+        """
+        remedy = "declare the edited pipeline under another name, and let its program hand over the rows again"
+        raise NotSupported("reading from the beginning again", _KIND, remedy)
+
     def end(self) -> Offsets | None:
         """Unknown: only the program knows what comes next.
 
         Raises:
             NotSupported: always.
         """
-        raise NotSupported("reporting its end", "a source of kind stream", "let its program say where it starts")
+        raise NotSupported("reporting its end", _KIND, "let its program say where it starts")
 
     def lag(self, after: Offsets | None) -> str:  # noqa: ARG002 - the port's
         """Unknown: only the program knows what comes next."""
