@@ -147,8 +147,10 @@ def test_frames_of_a_program_cannot_be_read_again() -> None:
         headwater.stream("events", schema="g string, id bigint, v bigint")
         headwater.ranking("ranked", source="events", group=["g"], id=["id"], order_by="v", segment="10", offset="0")
         headwater.push("events", pl.DataFrame({"g": ["a"], "id": [1], "v": [1]}))
-        with pytest.raises(NotSupported, match="reading from the beginning again"):
+        message = "a source of kind stream does not support reading from the beginning again: declare the edited"
+        with pytest.raises(NotSupported, match=message) as refused:
             headwater.rebuild("ranked")
+        assert refused.value.__notes__ == ["this program: sources.events (pipeline ranked)"]
 
 
 def test_on_memory_within_a_process(config: Path) -> None:

@@ -9,6 +9,8 @@ from itertools import cycle
 from struct import pack
 from typing import TYPE_CHECKING, Any, cast
 
+import polars as pl
+import pyarrow as pa
 import pytest
 from attrs import evolve
 
@@ -18,6 +20,7 @@ from headwater.adapters.hudi.local import read as reading
 from headwater.adapters.hudi.timeline import Timeline
 from headwater.domain.errors import EngineLimit, TableDamaged
 from headwater.domain.table.merge import Latest, Sum
+from headwater.domain.table.schema import Schema
 from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_committing import CommittingContract
 from headwater.testing.store_contract import StoreContract
@@ -29,6 +32,8 @@ from tests.contract.turns import TakingTurns
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
     from headwater.adapters.hudi.local.store import LocalHudiStore
     from headwater.domain.ports import KeptStore
@@ -279,3 +284,16 @@ class TestLogFiles(LocalHudi):
         path.write_bytes(path.read_bytes()[:-30])
         with pytest.raises(TableDamaged, match="cut off"):
             self.table(self.reopen(), table.spec).rows_at(table.newest)
+
+
+@pytest.mark.parametrize("chunks", [[[1], [], [2, 3]], [[], [], [1, 2]], [[1, 2], []], [[], []]])
+def test_rows_behind_an_empty_chunk_come_to_spark(
+    chunks: list[list[int]], spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Polars leaves such chunks where a filter or a join keeps no row of a chunk, such as those of one file."""
+    from headwater.adapters.hudi.local.exchange import to_spark
+
+    arrow = pa.table({"id": pa.chunked_array(chunks, pa.int64())})
+    monkeypatch.setattr(pl.DataFrame, "to_arrow", lambda *_, **__: arrow)
+    found = to_spark(spark, pl.DataFrame(), Schema.parse("id bigint"))
+    assert [row["id"] for row in found.collect()] == [id_ for chunk in chunks for id_ in chunk]

@@ -208,6 +208,8 @@ def check_repeats(headwater: Headwater) -> None:
     for _ in range(2):
         with pytest.raises(ConfigError, match=message):
             headwater.push("orders", rows((1, "new")))
+        with pytest.raises(ConfigError, match="a whole number"):  # it fails too, which changes nothing
+            headwater.push("orders", rows((1, "new")), number=-1)
     assert not headwater.push("orders", rows((1, "new")), number=0)
     assert headwater.push("orders", rows((2, "new")))
     assert counts(headwater) == {"new": 2}
@@ -612,6 +614,23 @@ def test_a_frame_of_spark_is_pushed_to_spark(backend: str, spark: SparkSession, 
         assert headwater.push("orders", spark.sql(found))
         assert headwater.push("orders", rows((1, "paid")))
         assert counts(headwater) == {"new": 2, "paid": 1}
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+@pytest.mark.parametrize("alone", [False, True], ids=["", "of the pipeline"])
+def test_a_push_that_spark_has_published_is_no_new_one_for_the_local_engine(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, alone: bool
+) -> None:
+    found = spark.sql(f"SELECT 1L id, 'new' state, CAST(1.5 AS decimal(12,2)) paid, {AT} at")
+    with states("delta:auto", tmp_path) as headwater:
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr(Runner, "_run_epoch", interrupted_after(Runner._run_epoch, "states"))
+            headwater.push("orders", found)
+        if alone:
+            with pytest.raises(ConfigError, match="frame 0 ended with an error"):
+                headwater.pipeline("states").push(rows((1, "new")))
+        check_repeats(headwater)
 
 
 @pytest.mark.delta

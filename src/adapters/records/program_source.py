@@ -19,7 +19,7 @@ from ...domain.ports import Now, PushedFrame, StreamSource, other_kind
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import Schema
 from .decoder import ROWS_A_BATCH
-from .program_frames import WHAT, is_lazy, published_with_error, streaming_query, whole_number
+from .program_frames import WHAT, is_lazy, streaming_query, whole_number
 from .typed_rows import check_columns, decode_rows
 
 _log = logging.getLogger(__name__)
@@ -28,6 +28,7 @@ BY_HAND = "by hand"
 """The query of batches whose query is not known: their function was not called in the thread of a query."""
 _PUSHED = "push"
 """The query of frames that are pushed, which belong to no query of Spark."""
+_KIND = "a source of kind stream"
 _NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError)
 """What PyArrow raises for columns of pandas."""
 
@@ -82,8 +83,6 @@ class ProgramSource(StreamSource):
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
     _frame: ProgramFrame | None = field(init=False, default=None)
-    _failed: Offsets | None = field(init=False, default=None)
-    """The offsets of the last push if it has ended with an error; they may be published."""
 
     def __attrs_post_init__(self) -> None:
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
@@ -95,11 +94,6 @@ class ProgramSource(StreamSource):
         self._frame = ProgramFrame(_PUSHED, number, frame.rows, within=within, id=frame.id, claimed=frame.claimed)
         try:
             yield
-            self._failed = None
-        except BaseException:  # also Ctrl-C
-            if self._frame.attempt:  # it was planned
-                self._failed = self._frame.offsets
-            raise
         finally:
             self.forget()
 
@@ -111,7 +105,6 @@ class ProgramSource(StreamSource):
         """The frame that the program has handed over; None if there is none, or its epoch is published.
 
         Raises:
-            ConfigError: a frame has no number, and the last one is published although its push ended with an error.
             EpochConflict: the number is not claimed, and another program has published it, or a later one.
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
                 changed from pushing to a query. Or a query pushes a number that was pushed, and not by this query.
@@ -121,8 +114,6 @@ class ProgramSource(StreamSource):
             return None
         if after and after["query"] != frame.query:
             raise _changed(frame, after["query"])
-        if frame.number is None and self._failed and self._failed == after:
-            raise published_with_error(last, last)
         number = last + 1 if frame.number is None else frame.number
         if after and number <= last:
             if frame.within:
@@ -155,13 +146,22 @@ class ProgramSource(StreamSource):
         _check_repeats(frame, offsets.until)
         return bool(frame.attempt) and frame.offsets == offsets.until and not is_lazy(frame.rows)
 
+    def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:  # noqa: ARG002 - the port's
+        """Its program has handed over the frames, so they cannot be read again.
+
+        Raises:
+            NotSupported: always.
+        """
+        remedy = "declare the edited pipeline under another name, and let its program hand over the rows again"
+        raise NotSupported("reading from the beginning again", _KIND, remedy)
+
     def end(self) -> Offsets | None:
         """Unknown: only the program knows what comes next.
 
         Raises:
             NotSupported: always.
         """
-        raise NotSupported("reporting its end", "a source of kind stream", "let its program say where it starts")
+        raise NotSupported("reporting its end", _KIND, "let its program say where it starts")
 
     def lag(self, after: Offsets | None) -> str:  # noqa: ARG002 - the port's
         """Unknown: only the program knows what comes next."""

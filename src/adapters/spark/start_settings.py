@@ -18,6 +18,7 @@ MASTER = "spark.master"
 PACKAGES, EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"
 DRIVER_HOST, BIND_ADDRESS = "spark.driver.host", "spark.driver.bindAddress"
 WORKER_PYTHON, DAEMON = "spark.pyspark.python", "spark.python.daemon.module"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _APP_NAME = "spark.app.name"
 _NAME_OF_NONE = "pyspark-shell"
 """The application's name if none is set."""
@@ -26,7 +27,7 @@ _AT_LAUNCH = frozenset(
         PACKAGES,
         "spark.driver.defaultJavaOptions",
         "spark.driver.extraClassPath",
-        "spark.driver.extraJavaOptions",
+        _JAVA_OPTIONS,
         "spark.driver.extraLibraryPath",
         "spark.driver.memory",
         "spark.jars.excludes",
@@ -82,11 +83,8 @@ class Wanted:
 
     def unused(self, given: Mapping[str, str]) -> dict[str, str]:
         """The settings of `[backend.spark]` without effect, because the driver's JVM was started with other values."""
-        return {
-            name: value
-            for name, value in self.chosen.items()
-            if name in _AT_LAUNCH and value != given.get(name) and not (name == PACKAGES and _are_there(value, given))
-        }
+        at_launch = {name: value for name, value in self.chosen.items() if name in _AT_LAUNCH}
+        return {name: value for name, value in at_launch.items() if not _is_applied(name, value, given)}
 
 
 def join(ours: Sequence[str], theirs: str | None) -> str:
@@ -140,6 +138,13 @@ def _home() -> Path | None:
 
 def _plain(text: str) -> str:
     return _ESCAPED.sub(r"\1", text)
+
+
+def _is_applied(name: str, value: str, given: Mapping[str, str]) -> bool:
+    """Whether a JVM was launched with a setting."""
+    if name == _JAVA_OPTIONS:  # Spark has put options of its own before it
+        return f" {given.get(name, '')}".endswith(f" {value.strip()}")
+    return value == given.get(name) or (name == PACKAGES and _are_there(value, given))
 
 
 def _are_there(packages: str, given: Mapping[str, str]) -> bool:

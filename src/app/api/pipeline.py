@@ -30,10 +30,10 @@ from ..read.latency import Latency
 from ..read.moments import Duration, Moment, Time, read_day, read_duration, read_moment, read_time
 from ..read.status import PipelineStatus
 from ..read.waiting import wait_for
+from ..run import program_frames
 from ..run.loading import is_loading
 from ..run.replay import ReplayResult, replay
 from ..run.runner import Runner
-from ..sources.stream import NO_STREAMS
 from .in_process import InProcess
 from .pipeline_status import status_of
 
@@ -105,18 +105,7 @@ class Pipeline(InProcess):
             ConfigError: there is no such pipeline, or its source is not of kind ``stream``.
             NotSupported: the backend has no frames of Spark.
         """
-        if self.runner.source.push is None:
-            raise self._reads_itself()
-        submit = self.runner.for_large().source.submit
-        if submit is None:
-            raise NO_STREAMS.error("this backend")
-
-        def epoch(rows: Any, batch: int) -> None:
-            with self.runner.turn:
-                submit(None, batch, rows)
-                self.runner.for_large().advance()
-
-        return epoch
+        return program_frames.function_of_batches(self.runner)
 
     def push(self, frame: Any, *, number: int | None = None) -> bool:
         """Make a frame the next epoch of the pipeline; see `Headwater.push`.
@@ -128,23 +117,12 @@ class Pipeline(InProcess):
 
     def hand_over(self, frame: PushedFrame) -> bool:
         """Make a frame the next epoch of the pipeline; see `push`, and `Source.push`."""
-
-        def epoch(runner: Runner) -> bool:
-            push = runner.source.push
-            if push is None:
-                raise self._reads_itself()
-            with push(frame):
-                return Runner.advance(runner, idle=False)  # else the push of a repeated number may publish an epoch
-
-        return self.runner.do(epoch)
+        return program_frames.push(self.runner, frame)
 
     @property
     def last_frame(self) -> tuple[int, str | None]:
         """The number and the id of the last frame that it has published; see `Source.last_frame`."""
-        return self.runner.source.last_frame(self.ledger.offsets)
-
-    def _reads_itself(self) -> ConfigError:
-        return ConfigError(f'pipeline {self.name!r} reads its source itself; give the source kind = "stream"')
+        return program_frames.last_frame(self.runner)
 
     def answer(
         self,

@@ -53,7 +53,7 @@ class Pushes:
 
     def push(self, source: str, readers: Sequence[Pipeline], frame: Any, number: int | None) -> bool:
         """Push a frame to the pipelines that read a source; see `Headwater.push`."""
-        if number is None and len(readers) == 1:  # its source knows whether the push that failed is published
+        if number is None and len(readers) == 1:  # it knows whether the push that failed is published
             published = readers[0].push(frame)
             self._pending.pop(source, None)
             return published
@@ -82,7 +82,7 @@ class Pushes:
         """The number after the last one, which all readers must have; one that has none yet begins with this push.
 
         If it is not the same, the frame may be the repeat of one that failed in some of them: others would count it
-        twice. A single reader is not asked: its source knows whether the push that failed is published.
+        twice. A single reader is not asked: it knows whether the push that failed is published.
         """
         last, failed = {each.name: each.last_frame[0] for each in readers}, self._pending.get(source)
         newest, lacking = max(last.values()), failed.lacking(readers) if failed else last

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from attrs import define, field, frozen
 
 from ...domain.epoch.epoch import OffsetRange, Publication
-from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceChanged
+from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceChanged, add_place
 from ...domain.ledger.generation import GenerationRecord, Generations, read_generations
 from ...domain.ledger.ledger import Ledger, find_no_change
 from .beside import work_beside
@@ -126,7 +126,8 @@ class Rebuild:
         twin = self._twin(latest) if resumed else None
         if twin is None or twin.ledger.latest is None:
             check_no_history(self._old, self.runner.service, latest)
-            self.runner.source.check_complete(latest.beginning, latest.offsets)
+            with add_place(self.runner.options.source_place):
+                self.runner.source.check_complete(latest.beginning, latest.offsets)
         if twin is None:
             self._record(self._there.begin(self.settings))
             twin = self._twin(latest)

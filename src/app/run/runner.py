@@ -57,6 +57,7 @@ class Runner:
         settings: the digest of all settings that the rows depend on; see `Mark`.
         turn: who writes the tables, or asks the source, has it; all runners of a deployment share it.
         ahead: reads the next epoch while one is computed; None between runs, and where the engine cannot.
+        failed_pushes: the ids of frames whose push has not ended, or with an error; the last one may be published.
     """
 
     pipeline: str
@@ -79,6 +80,7 @@ class Runner:
     turn: Turn = field(kw_only=True, factory=Turn)
     beside: WorkBeside | None = field(init=False, default=None)
     ahead: ReadAhead | None = field(init=False, default=None)
+    failed_pushes: set[str | None] = field(init=False, factory=set)
     _opening: threading.RLock = field(init=False, factory=threading.RLock)
     _ledger: LedgerWriter | None = field(init=False, default=None)
     _expected: int | None = field(init=False, default=None)

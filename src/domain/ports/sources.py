@@ -105,8 +105,7 @@ class Source(DeadLetterReader, Protocol):
 
     A frame whose number is published already is skipped, unless a streaming query pushes it and another one has pushed
     the frame before. If its number is not claimed, and the published frame has another id, it is an `EpochConflict`. A
-    number that is not a whole one from 0 on is a `ConfigError`, and so is none after a push that ended with an error
-    although its frame is published.
+    number that is not a whole one from 0 on is a `ConfigError`.
     """
 
     eager: bool = False

@@ -74,11 +74,24 @@ class BulkGroup(Source):
     bulk: BulkSource
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
+    submit: Callable[[str | None, int, Any], None] | None = field(init=False)
     push: Callable[[PushedFrame], AbstractContextManager[None]] | None = field(init=False)
+    _pushing: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         self.format, self.reread_formats = self.changelog.format, self.changelog.reread_formats
-        self.push = self.changelog.push
+        self.submit, self.push = self.changelog.submit, self._push if self.changelog.push else None
+
+    @contextmanager
+    def _push(self, frame: PushedFrame) -> Iterator[None]:
+        """Hand a frame to the changelog; see `Source.push`."""
+        assert self.changelog.push is not None
+        with self.changelog.push(frame):
+            self._pushing = True
+            try:
+                yield
+            finally:
+                self._pushing = False
 
     def last_frame(self, after: Offsets | None) -> tuple[int, str | None]:
         return self.changelog.last_frame((after or {}).get(CHANGELOG))
@@ -86,13 +99,14 @@ class BulkGroup(Source):
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The next range of each member; None if neither has anything to read.
 
-        A chunk whose rows would have to wait for the watermark may be read later.
+        A chunk whose rows would have to wait for the watermark may be read later. A frame that is published already
+        plans no chunk: the repeat of a push changes nothing.
         """
         so_far = after or {}
-        planned = {
-            CHANGELOG: self.changelog.plan(so_far.get(CHANGELOG), now),
-            BULK: self.bulk.plan(so_far.get(BULK), now.watermark),
-        }
+        changes = self.changelog.plan(so_far.get(CHANGELOG), now)
+        if changes is None and self._pushing:
+            return None
+        planned = {CHANGELOG: changes, BULK: self.bulk.plan(so_far.get(BULK), now.watermark)}
         return join_ranges(after, planned, {CHANGELOG: self.changelog})
 
     def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:
@@ -108,8 +122,9 @@ class BulkGroup(Source):
         self.bulk.check_complete(former.until.get(BULK))
 
     def readable(self, offsets: OffsetRange) -> bool:
+        """See `Source.readable`. Chunks alone are planned again if a program may have handed over a frame since."""
         changes, chunks = _part(offsets, CHANGELOG), _part(offsets, BULK)
-        again = changes is None or self.changelog.readable(changes)
+        again = self.push is None if changes is None else self.changelog.readable(changes)
         return again and (chunks is None or self.bulk.readable(chunks))
 
     @contextmanager

@@ -15,7 +15,10 @@ from .merge import ColumnRule, Latest, Replace
 from .schema import Schema
 
 _T = TypeVar("_T")
-REBUILD = "build it again with `headwater rebuild`, or give the pipeline another name"
+REBUILD = (
+    "build it again with `headwater rebuild` (frames of a program cannot be read again), or give the pipeline another"
+    " name"
+)
 """The remedy if the tables of a pipeline cannot be continued with its settings."""
 RETYPING = "give the column another name, or leave it out of one version"
 """The remedy if a store cannot change the type of a column between two versions of a `whole` table."""

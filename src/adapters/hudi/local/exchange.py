@@ -34,10 +34,10 @@ def to_polars(rows: DataFrame, schema: Schema) -> pl.DataFrame:
 def to_spark(session: SparkSession, rows: pl.DataFrame, schema: Schema) -> DataFrame:
     """Rows in exactly a schema's columns as a frame of Spark; few rows become a part of its plan."""
     structure = spark_schema(schema)
-    arrow = rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+    arrow = rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(to_arrow_schema(structure))
     jvm: Any = session._jvm
     made = session._sc._serialize_to_jvm(
-        arrow.cast(to_arrow_schema(structure)).to_batches(),
+        [batch for batch in arrow.to_batches() if batch.num_rows],  # Spark reads no rows behind an empty batch
         ArrowStreamSerializer(),
         jvm.PythonSQLUtils.readArrowStreamFromFile,
         jvm.ArrowIteratorServer,

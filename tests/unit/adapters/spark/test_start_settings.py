@@ -76,6 +76,21 @@ def test_packages_whose_jars_are_there_are_not_missed() -> None:
     assert wanted.unused({"spark.jars": "file:///jars/other.jar"}) == wanted.chosen
 
 
+@pytest.mark.parametrize(
+    ("there", "in_use"),
+    [
+        ("-XX:+UseSerialGC", True),
+        ("--add-opens=java.base/java.nio=ALL-UNNAMED -XX:+UseSerialGC", True),
+        ("-XX:+UseG1GC", False),
+        ("-D-XX:+UseSerialGC", False),
+        ("", False),
+    ],
+)
+def test_java_options_before_which_spark_has_put_its_own_are_in_use(there: str, *, in_use: bool) -> None:
+    wanted = _wanted({"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"})
+    assert wanted.unused({"spark.driver.extraJavaOptions": there}) == ({} if in_use else wanted.chosen)
+
+
 def test_an_application_keeps_the_name_that_it_was_submitted_under() -> None:
     assert _wanted().over({"spark.app.name": "pyspark-shell"})["spark.app.name"] == "headwater"
     assert _wanted().over({"spark.app.name": "ranks.py"})["spark.app.name"] == "ranks.py"

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import polars as pl
 import pytest
 
+from headwater.adapters.polars.program_source import PolarsProgramSource
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import SourceChanged
-from headwater.domain.ports import BulkRows, BulkSource
+from headwater.domain.ports import BulkRows, BulkSource, PushedFrame
 from headwater.domain.source.bulk import BulkGroup
+from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
@@ -64,3 +67,33 @@ def test_a_rebuild_must_find_both_members() -> None:
     former = OffsetRange({"changelog": {"rows": 1}}, {"changelog": {"rows": 2}, "bulk": {"chunks": 1}})
     group.check_rebuilt(former, OffsetRange(None, {"bulk": {"chunks": 1}}))
     assert asked == [(OffsetRange({"rows": 1}, {"rows": 2}), OffsetRange(None, {})), {"chunks": 1}]
+
+
+def test_a_chunk_alone_is_planned_again_if_a_frame_may_have_come_since() -> None:
+    group = BulkGroup(PolarsProgramSource(RecordSpec(ROWS, "json")), OneChunk())
+    chunk = group.plan(None, NOW)
+    assert chunk is not None
+    assert not group.readable(chunk)
+    assert group.plan(None, NOW) == chunk
+    with group.push(PushedFrame(pl.DataFrame({"id": [1]}), 0)):
+        both = group.plan(None, NOW)
+        assert both is not None
+        assert both.until["changelog"]["batch"] == 0
+        assert both.until["bulk"] == chunk.until["bulk"]
+        assert group.readable(both)
+    assert not group.readable(both)
+
+
+def test_a_chunk_alone_is_read_again_if_the_changelog_reads_itself() -> None:
+    group = BulkGroup(ExpiringRows(ROWS, polars_frame), OneChunk())
+    chunk = group.plan(None, NOW)
+    assert chunk is not None
+    assert group.readable(chunk)
+
+
+def test_a_frame_that_is_published_plans_no_chunk() -> None:
+    group = BulkGroup(PolarsProgramSource(RecordSpec(ROWS, "json")), OneChunk())
+    published = {"changelog": {"query": "push", "batch": 0}}
+    with group.push(PushedFrame(pl.DataFrame({"id": [1]}), 0)):
+        assert group.plan(published, NOW) is None
+    assert group.plan(published, NOW) == OffsetRange(published, published | {"bulk": {"chunks": 1}})

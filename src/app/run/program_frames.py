@@ -1,0 +1,70 @@
+"""Makes frames that a program hands over the next epochs of a pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ...adapters.records.program_frames import published_with_error
+from ...domain.errors import ConfigError
+from ...domain.ports import PushedFrame
+from ..sources.stream import NO_STREAMS
+from .runner import Runner
+
+
+def function_of_batches(runner: Runner) -> Callable[[Any, int], None]:
+    """See `Pipeline.foreach_batch`."""
+    if runner.source.push is None:
+        raise _reads_itself(runner)
+    submit = runner.for_large().source.submit
+    if submit is None:
+        raise NO_STREAMS.error("this backend")
+
+    def epoch(rows: Any, batch: int) -> None:
+        with runner.turn:
+            submit(None, batch, rows)
+            runner.for_large().advance()
+
+    return epoch
+
+
+def push(runner: Runner, frame: PushedFrame) -> bool:
+    """Make a frame the next epoch of a pipeline; see `Pipeline.push`.
+
+    Raises:
+        ConfigError: the pipeline reads its source itself; or the frame has no number, and the last one is published
+            although its push ended with an error.
+    """
+
+    def epoch(of_engine: Runner) -> bool:
+        hand_over = of_engine.source.push
+        if hand_over is None:
+            raise _reads_itself(runner)
+        with hand_over(frame):
+            return Runner.advance(of_engine, idle=False)  # else the push of a repeated number may publish an epoch
+
+    with runner.turn:
+        _check_failed_pushes(runner, frame)
+        runner.failed_pushes.add(frame.id)  # until it has ended without an error; Ctrl-C is one, too
+        published = runner.do(epoch)
+        runner.failed_pushes.clear()
+        return published
+
+
+def last_frame(runner: Runner) -> tuple[int, str | None]:
+    """The number and the id of the last frame that a pipeline has published; see `Source.last_frame`."""
+    return runner.source.last_frame(runner.current_ledger().offsets)
+
+
+def _check_failed_pushes(runner: Runner, frame: PushedFrame) -> None:
+    """Check that a frame without a number cannot be the repeat of one whose push failed after it was published."""
+    if not runner.failed_pushes:
+        return
+    last, id_ = last_frame(runner)
+    runner.failed_pushes &= {id_}  # the others are not published
+    if runner.failed_pushes and frame.number is None:
+        raise published_with_error(last, last)
+
+
+def _reads_itself(runner: Runner) -> ConfigError:
+    return ConfigError(f'pipeline {runner.pipeline!r} reads its source itself; give the source kind = "stream"')
