@@ -146,6 +146,35 @@ def test_each_message_is_read_with_the_schema_it_was_written_with(registry: Sche
     ]
 
 
+def test_bytes_are_never_a_text_and_a_text_is_never_bytes(registry: SchemaRegistry) -> None:
+    """A text may look like Base64; Avro's own rules allow a field to change from the one to the other."""
+    declared = spec("data binary, name string, parts array<binary>, words array<string>, all string")
+    texts, several = {"type": "array", "items": "string"}, {"type": "array", "items": "bytes"}
+    right = (("data", "bytes"), ("name", "string"), ("parts", several), ("words", texts), ("all", several))
+    registry.add(1, record(*right))
+    for number, changed in enumerate((("data", "string"), ("name", "bytes"), ("parts", texts), ("words", several)), 2):
+        registry.add(number, record(*{**dict(right), **dict([changed])}.items()))
+    values = {"data": b"abcd", "name": "abcd", "parts": [b"\xff", b""], "words": ["YWJj"], "all": [b"\xff"]}
+    found = decoded(
+        registry,
+        declared,
+        registry.message(1, values),
+        registry.message(2, values | {"data": "abcd"}),
+        registry.message(3, values | {"name": b"abcd"}),
+        registry.message(4, values | {"parts": ["abcd"]}),
+        registry.message(5, values | {"words": [b"\xff"]}),
+    )
+    assert {name: found[0][name] for name in values} == values | {"all": '["/w=="]'}
+    assert [row["_error"] for row in found] == [
+        None,
+        "column 'data': binary wanted, not 'abcd' (a text; declare the column as string)",
+        "column 'name': string wanted, not b'abcd' (bytes; declare the column as binary)",
+        "column 'parts[0]': binary wanted, not 'abcd' (a text; declare the column as string)",
+        "column 'words[0]': string wanted, not b'\\xff' (bytes; declare the column as binary)",
+    ]
+    assert json.loads(found[2]["_raw"])["name"] == "YWJjZA=="
+
+
 def test_numbers_that_json_lacks_are_texts_of_their_own(registry: SchemaRegistry) -> None:
     numbers = [float("nan"), float("inf"), float("-inf"), 1.5]
     item = record(("x", "double"), ("y", ["null", "int"]), name="Item")
@@ -339,6 +368,48 @@ def test_debezium_in_avro_is_what_it_is_in_json(registry: SchemaRegistry) -> Non
     }
     assert found[4]["_error"].startswith("op: one of Debezium's wanted")
     assert json.loads(found[1]["_raw"])["after"]["amount"] == 2
+
+
+def test_bytes_of_debezium_in_avro(registry: SchemaRegistry) -> None:
+    variable = record(("scale", "int"), ("value", "bytes"), name="VariableScaleDecimal")
+    row = record(
+        ("id", "long"),
+        ("data", ["null", "bytes"]),
+        ("parts", {"type": "array", "items": "bytes"}),
+        ("amount", variable),
+        ("plain", "bytes"),
+        name="Value",
+    )
+    fields = (("before", ["null", row]), ("after", ["null", "shop.Value"]), ("op", "string"))
+    registry.add(1, record(*fields, name="Envelope"))
+    unsent = b"__debezium_unavailable_value"
+    first = {
+        "id": 1,
+        "data": b"abcd",
+        "parts": [b"\xff"],
+        "amount": {"scale": 2, "value": b"\xfb\x32"},
+        "plain": b"\1",
+    }
+    second = first | {"id": 2, "data": unsent, "parts": [unsent]}
+    ddl = "id bigint, data binary, parts array<binary>, amount decimal(9,2)"
+    old, new = decoded(
+        registry,
+        spec(ddl, format=DEBEZIUM),
+        registry.message(1, {"before": first, "after": second, "op": "u"}),
+    )
+    row_1 = first | {"amount": Decimal("-12.30")}
+    del row_1["plain"]
+    assert {name: old[name] for name in row_1} == row_1
+    assert {name: new[name] for name in row_1} == row_1 | {"id": 2}
+    inserted = registry.message(1, {"before": None, "after": second, "op": "c"})
+    (lost,) = decoded(registry, spec(ddl, format=DEBEZIUM), inserted)
+    assert lost["_error"].startswith("column 'data': its unchanged value was not sent; in PostgreSQL set REPLICA")
+    (absent,) = decoded(registry, spec(ddl, format=DEBEZIUM, tells_absent=True), inserted)
+    assert (absent["data"], absent["parts"], absent["_absent"]) == (None, None, "`data``parts`")
+    (unscaled,) = decoded(registry, spec("plain decimal(9,2)", format=DEBEZIUM), inserted)
+    assert unscaled["_error"].endswith(
+        "not b'\\x01' (if it is bytes, send the schema or set decimal.handling.mode=string)"
+    )
 
 
 @pytest.mark.kafka

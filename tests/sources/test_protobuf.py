@@ -143,6 +143,34 @@ def test_every_type_and_its_text(registry: SchemaRegistry) -> None:
     assert registry.asked == ["/schemas/ids/258?format=serialized"]
 
 
+def test_bytes_are_never_a_text_and_a_text_is_never_bytes(registry: SchemaRegistry) -> None:
+    wrappers = ["google/protobuf/wrappers.proto"]
+    fields = (
+        "bytes data; string name; {} other; .google.protobuf.StringValue wrapped; .google.protobuf.BytesValue packed"
+    )
+    with_bytes, with_text = (
+        file(message("M", fields.format(type_)), imports=wrappers) for type_ in ("repeated bytes", "repeated string")
+    )
+    registry.add_file(1, with_bytes)
+    registry.add_file(2, with_text)
+    bytes_, text = (message_class("M", each) for each in (with_bytes, with_text))
+    first = wire(1, bytes_(data=b"abcd", name="abcd", other=[b"\xff"], packed={"value": b"abcd"}))
+    second = wire(2, text(name="abcd", other=["abcd"], wrapped={"value": "abcd"}))
+    (row,) = decoded(registry, spec("data binary, name string, other array<binary>, packed binary"), first)
+    assert (row["data"], row["name"], row["other"], row["packed"]) == (b"abcd", "abcd", [b"\xff"], b"abcd")
+    as_text, as_bytes = "(bytes; declare the column as binary)", "(a text; declare the column as string)"
+    for ddl, sent, why in (
+        ("data string", first, f"column 'data': string wanted, not b'abcd' {as_text}"),
+        ("packed string", first, f"column 'packed': string wanted, not b'abcd' {as_text}"),
+        ("other array<string>", first, f"column 'other[0]': string wanted, not b'\\xff' {as_text}"),
+        ("name binary", second, f"column 'name': binary wanted, not 'abcd' {as_bytes}"),
+        ("wrapped binary", second, f"column 'wrapped': binary wanted, not 'abcd' {as_bytes}"),
+        ("other array<binary>", second, f"column 'other[0]': binary wanted, not 'abcd' {as_bytes}"),
+    ):
+        (refused,) = decoded(registry, spec(ddl), sent)
+        assert refused["_error"] == why
+
+
 def test_a_field_that_is_not_set_is_null_if_its_schema_can_tell_so_and_else_the_default(
     registry: SchemaRegistry,
 ) -> None:

@@ -56,7 +56,7 @@ class AvroParser(MessageParser):
         stream.seek(HEADER)
         try:
             read: Any = schemaless_reader(stream, schema.parsed, None)
-            record = msgspec.to_builtins(read[_WHOLE], builtin_types=(Decimal,))
+            record = msgspec.to_builtins(read[_WHOLE], builtin_types=(Decimal, bytes))
         except _UNREADABLE as error:
             raise Undecodable(f"not a record of schema {number}: {str(error) or type(error).__name__}") from error
         if rest := len(raw) - stream.tell():

@@ -1,8 +1,7 @@
-"""The values of Protobuf messages, as JSON would have them."""
+"""The values of Protobuf messages, as JSON would have them; bytes stay bytes."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -62,9 +61,7 @@ class MessageReaders:
         """The function for one value of a field; None if the value stays as it is."""
         if each.message_type is not None:
             return self.of(each.message_type)
-        if each.enum_type is not None:
-            return _named(each.enum_type)
-        return _base64 if each.type == each.TYPE_BYTES else None
+        return None if each.enum_type is None else _named(each.enum_type)
 
     def _wrapped(self, value: Any) -> Read:
         get, convert = attrgetter("value"), self.converter(value)
@@ -168,10 +165,6 @@ def _named(enum_type: Any) -> Read:
     """A reader of an enum: the first name of a number, or the number if it has none."""
     names = {each.number: each.name for each in reversed(enum_type.values)}
     return lambda number: names.get(number, number)
-
-
-def _base64(value: bytes) -> str:
-    return b64encode(value).decode()
 
 
 def _wall_time(message: Any) -> str:

@@ -107,6 +107,8 @@ def _string(target: Target) -> Convert:
     def convert(value: Any) -> str:
         if type(value) is str:
             return value
+        if type(value) is bytes:
+            raise target.refuse(value, "bytes; declare the column as binary")
         if type(value) is float and not isfinite(value):  # only messages with schemas have these
             return str(show_number(value))
         text = to_json(value)
@@ -126,8 +128,12 @@ def _boolean(target: Target) -> Convert:
 
 def _binary(target: Target) -> Convert:
     def convert(value: Any) -> bytes:
+        if type(value) is bytes:
+            return value
         if type(value) is not str:
             raise target.refuse(value)
+        if target.typed:
+            raise target.refuse(value, "a text; declare the column as string")
         try:
             return base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError) as error:
@@ -291,7 +297,7 @@ def from_text(column: Column) -> Build:
 
 
 def converters(
-    schema: Schema, *, zone: str, to_json: ToJson, written: Choose = from_json
+    schema: Schema, *, zone: str, to_json: ToJson, written: Choose = from_json, typed: bool = False
 ) -> tuple[tuple[str, Convert], ...]:
     """The name and the converter of each column.
 
@@ -300,9 +306,10 @@ def converters(
         zone: IANA zone of timestamps without an offset; an ambiguous wall time is the earlier instant.
         to_json: writes a value that is not a string into a string column.
         written: how values are written.
+        typed: whether values have the types of a schema, so that bytes are bytes. Else bytes are texts in Base64.
     """
     tz = ZoneInfo(zone)
     return tuple(
-        (each.name, written(each)(Target(each.type, Refusal(each.name, each.type), tz, to_json)))
+        (each.name, written(each)(Target(each.type, Refusal(each.name, each.type), tz, to_json, typed)))
         for each in schema.columns
     )
