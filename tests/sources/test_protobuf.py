@@ -240,6 +240,12 @@ def test_old_schemas_say_defaults_and_requirements(registry: SchemaRegistry) -> 
     assert second["_error"] == "not a message of schema 1: the required field 'id' is missing"
 
 
+def test_fields_may_have_the_names_of_methods(registry: SchemaRegistry) -> None:
+    registry.add_file(1, file(message("M", "string HasField; optional int32 count; string FromString")))
+    (row,) = decoded(registry, spec("HasField string, count int, FromString string"), wire(1, b"\x0a\1x\x1a\1y"))
+    assert (row["HasField"], row["count"], row["FromString"], row["_error"]) == ("x", None, "y", None)
+
+
 def test_absent_is_a_column_that_the_schema_does_not_have(registry: SchemaRegistry) -> None:
     registry.add_file(1, file(message("Order", "int32 id; optional int32 unset")))
     (row,) = decoded(registry, spec("id int, unset int, other int", tells_absent=True), wire(1, b""))

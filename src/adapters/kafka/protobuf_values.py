@@ -107,12 +107,13 @@ class _Fields:
         Raises:
             ValueError: a value does not exist, or a required field is missing.
         """
-        values, has = dict(zip(self._names, self._get(message), strict=True)), message.HasField
+        values = dict(zip(self._names, self._get(message), strict=True))
+        has = type(message).HasField  # the message's own attribute may be a field of this name
         for name in self._optional:
-            if not has(name):
+            if not has(message, name):
                 values[name] = None
         for name in self._required:
-            if not has(name):
+            if not has(message, name):
                 raise ValueError(f"the required field {name!r} is missing")
         for name, convert in self._converted:
             if (value := values[name]) is not None:
