@@ -240,6 +240,24 @@ def test_old_schemas_say_defaults_and_requirements(registry: SchemaRegistry) -> 
     assert second["_error"] == "not a message of schema 1: the required field 'id' is missing"
 
 
+def test_a_string_of_an_old_schema_must_be_utf_8(registry: SchemaRegistry) -> None:
+    """Protobuf itself checks this in proto3 only."""
+    inner = message("In", "string y")
+    text = message(
+        "M", "string y; repeated string l; repeated .shop.M.MEntry m; .shop.In n", entry("MEntry", "string", "string")
+    )
+    registry.add_file(1, file(text, inner, syntax="proto2"))
+    wrong = b"\x0a\1\xff", b"\x12\1a\x12\1\xff", b"\x1a\6\x0a\1k\x12\1\xff", b"\x22\3\x0a\1\xff"
+    found = decoded(registry, spec("y string, n string"), wire(1, b"\x0a\1x"), *(wire(1, each) for each in wrong))
+    assert (found[0]["y"], found[0]["_error"]) == ("x", None)
+    assert [row["_error"] for row in found[1:]] == [
+        f"not a message of schema 1: the field 'shop.{name}' is not UTF-8"
+        for name in ("M.y", "M.l", "M.MEntry.value", "In.y")
+    ]
+    (key,) = decoded(registry, spec("m map<string,string>"), wire(1, b"\x1a\3\x0a\1\xff"))
+    assert key["_error"].startswith("not a message of schema 1: 'utf-8' codec can't decode")
+
+
 def test_fields_may_have_the_names_of_methods(registry: SchemaRegistry) -> None:
     registry.add_file(1, file(message("M", "string HasField; optional int32 count; string FromString")))
     (row,) = decoded(registry, spec("HasField string, count int, FromString string"), wire(1, b"\x0a\1x\x1a\1y"))

@@ -9,6 +9,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from attrs import define, field
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.source.changelog.values import scaled
@@ -61,6 +62,8 @@ class MessageReaders:
         """The function for one value of a field; None if the value stays as it is."""
         if each.message_type is not None:
             return self.of(each.message_type)
+        if each.type == each.TYPE_STRING and not _has_only_utf_8(each.file):
+            return _text(each.full_name)
         return None if each.enum_type is None else _named(each.enum_type)
 
     def _wrapped(self, value: Any) -> Read:
@@ -166,6 +169,24 @@ def _named(enum_type: Any) -> Read:
     """A reader of an enum: the first name of a number, or the number if it has none."""
     names = {each.number: each.name for each in reversed(enum_type.values)}
     return lambda number: names.get(number, number)
+
+
+def _has_only_utf_8(file: Any) -> bool:
+    """Whether Protobuf itself refuses a message with a string that is not UTF-8."""
+    declared = FileDescriptorProto()
+    file.CopyToProto(declared)
+    return bool(declared.syntax == "proto3")
+
+
+def _text(name: str) -> Read:
+    """A reader of strings, which Protobuf returns as bytes if they are not UTF-8."""
+
+    def read(value: Any) -> str:
+        if type(value) is not str:
+            raise ValueError(f"the field {name!r} is not UTF-8")
+        return value
+
+    return read
 
 
 def _wall_time(message: Any) -> str:
