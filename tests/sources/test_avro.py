@@ -175,6 +175,27 @@ def test_bytes_are_never_a_text_and_a_text_is_never_bytes(registry: SchemaRegist
     assert json.loads(found[2]["_raw"])["name"] == "YWJjZA=="
 
 
+def test_a_number_that_would_lose_value_is_a_dead_letter(registry: SchemaRegistry) -> None:
+    types = {"i": "int", "l": "long", "f": "float", "d": "double", "u": ["null", "long", "double"]}
+    registry.add(1, record(*types.items()))
+    exact = {"i": 2**24, "l": -(2**53), "f": 0.5, "d": -(2.0**-149), "u": 2**60}
+    odd = {"f": float("nan"), "d": float("-inf"), "u": 0.1}
+    declared = spec("i float, l double, f double, d float, u double")
+    found = decoded(registry, declared, registry.message(1, exact), registry.message(1, exact | odd))
+    assert [row["_error"] for row in found] == [None, None]
+    assert {name: found[0][name] for name in exact} == exact
+    assert [str(found[1][name]) for name in "fdu"] == ["nan", "-inf", "0.1"]
+    lost = {"i": 2**24 + 1, "l": 2**53 + 1, "d": 0.1, "u": 2**63 - 1}
+    refused = decoded(registry, declared, *(registry.message(1, exact | {name: lost[name]}) for name in lost))
+    rounded = "it would become {}; declare a type that has all its digits"
+    assert [row["_error"] for row in refused] == [
+        f"column 'i': float wanted, not 16777217 ({rounded.format('16777216.0')})",
+        f"column 'l': double wanted, not 9007199254740993 ({rounded.format('9007199254740992.0')})",
+        f"column 'd': float wanted, not 0.1 ({rounded.format('0.10000000149011612')})",
+        f"column 'u': double wanted, not 9223372036854775807 ({rounded.format('9.223372036854776e+18')})",
+    ]
+
+
 def test_numbers_that_json_lacks_are_texts_of_their_own(registry: SchemaRegistry) -> None:
     numbers = [float("nan"), float("inf"), float("-inf"), 1.5]
     item = record(("x", "double"), ("y", ["null", "int"]), name="Item")

@@ -291,6 +291,15 @@ def test_what_no_column_takes_exactly_is_a_dead_letter(registry: SchemaRegistry)
         "not a message of schema 1: 'NaN' is not a Decimal",
         "not a message of schema 1: a Timestamp of 0 seconds and -1 nanoseconds is out of range",
     ]
+    rounded = [order(small=2**24 + 1), order(fixed=2**53 + 1), order(score=0.1), order(small=1, fixed=2**53, score=0.5)]
+    found = decoded(registry, spec("small float, fixed double, score float"), *(wire(1, each) for each in rounded))
+    remedy = "declare a type that has all its digits"
+    assert [row["_error"] for row in found] == [
+        f"column 'small': float wanted, not 16777217 (it would become 16777216.0; {remedy})",
+        f"column 'fixed': double wanted, not 9007199254740993 (it would become 9007199254740992.0; {remedy})",
+        f"column 'score': float wanted, not 0.1 (it would become 0.10000000149011612; {remedy})",
+        None,
+    ]
 
 
 def test_each_message_is_read_with_the_schema_it_was_written_with(registry: SchemaRegistry) -> None:
