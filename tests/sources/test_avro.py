@@ -240,6 +240,27 @@ def test_a_decimal_has_all_its_digits_whatever_the_precision_says(registry: Sche
     assert found[2]["_error"].startswith("column 'd': decimal(18,2) wanted, not 1111")
 
 
+def test_a_uuid_may_be_16_bytes(registry: SchemaRegistry) -> None:
+    def order(size: int) -> Any:
+        return record(
+            ("u", {"type": "fixed", "name": "Id", "size": size}), ("many", {"type": "array", "items": "shop.Id"})
+        )
+
+    def with_uuids(size: int) -> Any:
+        made = order(size)
+        made["fields"][0]["type"]["logicalType"] = "uuid"
+        return made
+
+    registry.add(1, with_uuids(16))
+    registry.add(2, with_uuids(2))
+    uuid = uuid4()
+    message = registry.message(1, {"u": uuid.bytes, "many": [uuid.bytes]}, order(16))
+    (row,) = decoded(registry, spec("u string, many array<string>"), message)
+    assert (row["u"], row["many"]) == (str(uuid), [str(uuid)])
+    (short,) = decoded(registry, spec("u binary"), registry.message(2, {"u": b"ab", "many": []}, order(2)))
+    assert short["u"] == b"ab"
+
+
 def test_a_schema_may_be_a_name_or_a_union_of_names(registry: SchemaRegistry) -> None:
     """Confluent's way to have several types of events in a topic is a union of references."""
     person, place = record(("name", "string"), name="Person"), record(("city", "string"), name="Place")
