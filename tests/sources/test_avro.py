@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -341,6 +344,33 @@ def test_a_registry_that_fails_is_told_and_asked_again(registry: SchemaRegistry)
         SourceUnavailable, match=r"at 127.0.0.1:1 does not answer \(.*\); is it up, and is the source's"
     ):
         registry_decoder(declared, Registry("http://127.0.0.1:1/")).batch([Record(message, 0, "")])
+
+
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [(b" ", r"its answer takes longer than 0\.5 seconds"), (b"", r"IncompleteRead\(3 bytes read, 37 more expected\)")],
+)
+def test_a_registry_that_does_not_come_to_an_end_is_told(
+    part: bytes, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.adapters.kafka.registry._ANSWER_SECONDS", 0.5)
+    done = Event()
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):  # the other side goes first
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{} ")
+            while part and not done.wait(0.1):
+                connection.sendall(part)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = Thread(target=serve)
+        server.start()
+        with pytest.raises(SourceUnavailable, match=f"does not answer \\({why}\\); is it up"):
+            Registry(f"http://127.0.0.1:{listening.getsockname()[1]}").answer("/schemas/ids/1", "schema 1")
+        done.set()
+        server.join()
 
 
 def connect(type_: str, name: str, **more: Any) -> list[Any]:
