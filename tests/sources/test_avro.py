@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import socket
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from threading import Event, Thread
 from typing import TYPE_CHECKING, Any
 from uuid import UUID, uuid4
 
@@ -146,6 +149,56 @@ def test_each_message_is_read_with_the_schema_it_was_written_with(registry: Sche
     ]
 
 
+def test_bytes_are_never_a_text_and_a_text_is_never_bytes(registry: SchemaRegistry) -> None:
+    """A text may look like Base64; Avro's own rules allow a field to change from the one to the other."""
+    declared = spec("data binary, name string, parts array<binary>, words array<string>, all string")
+    texts, several = {"type": "array", "items": "string"}, {"type": "array", "items": "bytes"}
+    right = (("data", "bytes"), ("name", "string"), ("parts", several), ("words", texts), ("all", several))
+    registry.add(1, record(*right))
+    for number, changed in enumerate((("data", "string"), ("name", "bytes"), ("parts", texts), ("words", several)), 2):
+        registry.add(number, record(*{**dict(right), **dict([changed])}.items()))
+    values = {"data": b"abcd", "name": "abcd", "parts": [b"\xff", b""], "words": ["YWJj"], "all": [b"\xff"]}
+    found = decoded(
+        registry,
+        declared,
+        registry.message(1, values),
+        registry.message(2, values | {"data": "abcd"}),
+        registry.message(3, values | {"name": b"abcd"}),
+        registry.message(4, values | {"parts": ["abcd"]}),
+        registry.message(5, values | {"words": [b"\xff"]}),
+    )
+    assert {name: found[0][name] for name in values} == values | {"all": '["/w=="]'}
+    assert [row["_error"] for row in found] == [
+        None,
+        "column 'data': binary wanted, not 'abcd' (a text; declare the column as string)",
+        "column 'name': string wanted, not b'abcd' (bytes; declare the column as binary)",
+        "column 'parts[0]': binary wanted, not 'abcd' (a text; declare the column as string)",
+        "column 'words[0]': string wanted, not b'\\xff' (bytes; declare the column as binary)",
+    ]
+    assert json.loads(found[2]["_raw"])["name"] == "YWJjZA=="
+
+
+def test_a_number_that_would_lose_value_is_a_dead_letter(registry: SchemaRegistry) -> None:
+    types = {"i": "int", "l": "long", "f": "float", "d": "double", "u": ["null", "long", "double"]}
+    registry.add(1, record(*types.items()))
+    exact = {"i": 2**24, "l": -(2**53), "f": 0.5, "d": -(2.0**-149), "u": 2**60}
+    odd = {"f": float("nan"), "d": float("-inf"), "u": 0.1}
+    declared = spec("i float, l double, f double, d float, u double")
+    found = decoded(registry, declared, registry.message(1, exact), registry.message(1, exact | odd))
+    assert [row["_error"] for row in found] == [None, None]
+    assert {name: found[0][name] for name in exact} == exact
+    assert [str(found[1][name]) for name in "fdu"] == ["nan", "-inf", "0.1"]
+    lost = {"i": 2**24 + 1, "l": 2**53 + 1, "d": 0.1, "u": 2**63 - 1}
+    refused = decoded(registry, declared, *(registry.message(1, exact | {name: lost[name]}) for name in lost))
+    rounded = "it would become {}; declare a type that has all its digits"
+    assert [row["_error"] for row in refused] == [
+        f"column 'i': float wanted, not 16777217 ({rounded.format('16777216.0')})",
+        f"column 'l': double wanted, not 9007199254740993 ({rounded.format('9007199254740992.0')})",
+        f"column 'd': float wanted, not 0.1 ({rounded.format('0.10000000149011612')})",
+        f"column 'u': double wanted, not 9223372036854775807 ({rounded.format('9.223372036854776e+18')})",
+    ]
+
+
 def test_numbers_that_json_lacks_are_texts_of_their_own(registry: SchemaRegistry) -> None:
     numbers = [float("nan"), float("inf"), float("-inf"), 1.5]
     item = record(("x", "double"), ("y", ["null", "int"]), name="Item")
@@ -188,6 +241,27 @@ def test_a_decimal_has_all_its_digits_whatever_the_precision_says(registry: Sche
     found = decoded(registry, spec("d decimal(18,2)"), *exact, long)
     assert [row["d"] for row in found] == [digits, -digits, None]
     assert found[2]["_error"].startswith("column 'd': decimal(18,2) wanted, not 1111")
+
+
+def test_a_uuid_may_be_16_bytes(registry: SchemaRegistry) -> None:
+    def order(size: int) -> Any:
+        return record(
+            ("u", {"type": "fixed", "name": "Id", "size": size}), ("many", {"type": "array", "items": "shop.Id"})
+        )
+
+    def with_uuids(size: int) -> Any:
+        made = order(size)
+        made["fields"][0]["type"]["logicalType"] = "uuid"
+        return made
+
+    registry.add(1, with_uuids(16))
+    registry.add(2, with_uuids(2))
+    uuid = uuid4()
+    message = registry.message(1, {"u": uuid.bytes, "many": [uuid.bytes]}, order(16))
+    (row,) = decoded(registry, spec("u string, many array<string>"), message)
+    assert (row["u"], row["many"]) == (str(uuid), [str(uuid)])
+    (short,) = decoded(registry, spec("u binary"), registry.message(2, {"u": b"ab", "many": []}, order(2)))
+    assert short["u"] == b"ab"
 
 
 def test_a_schema_may_be_a_name_or_a_union_of_names(registry: SchemaRegistry) -> None:
@@ -272,6 +346,33 @@ def test_a_registry_that_fails_is_told_and_asked_again(registry: SchemaRegistry)
         registry_decoder(declared, Registry("http://127.0.0.1:1/")).batch([Record(message, 0, "")])
 
 
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [(b" ", r"its answer takes longer than 0\.5 seconds"), (b"", r"IncompleteRead\(3 bytes read, 37 more expected\)")],
+)
+def test_a_registry_that_does_not_come_to_an_end_is_told(
+    part: bytes, why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("headwater.adapters.kafka.registry._ANSWER_SECONDS", 0.5)
+    done = Event()
+
+    def serve() -> None:
+        connection, _ = listening.accept()
+        with connection, suppress(OSError):  # the other side goes first
+            connection.recv(4096)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 40\r\n\r\n{} ")
+            while part and not done.wait(0.1):
+                connection.sendall(part)
+
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = Thread(target=serve)
+        server.start()
+        with pytest.raises(SourceUnavailable, match=f"does not answer \\({why}\\); is it up"):
+            Registry(f"http://127.0.0.1:{listening.getsockname()[1]}").answer("/schemas/ids/1", "schema 1")
+        done.set()
+        server.join()
+
+
 def connect(type_: str, name: str, **more: Any) -> list[Any]:
     return ["null", {"type": type_, "connect.version": 1, "connect.name": name, **more}]
 
@@ -339,6 +440,48 @@ def test_debezium_in_avro_is_what_it_is_in_json(registry: SchemaRegistry) -> Non
     }
     assert found[4]["_error"].startswith("op: one of Debezium's wanted")
     assert json.loads(found[1]["_raw"])["after"]["amount"] == 2
+
+
+def test_bytes_of_debezium_in_avro(registry: SchemaRegistry) -> None:
+    variable = record(("scale", "int"), ("value", "bytes"), name="VariableScaleDecimal")
+    row = record(
+        ("id", "long"),
+        ("data", ["null", "bytes"]),
+        ("parts", {"type": "array", "items": "bytes"}),
+        ("amount", variable),
+        ("plain", "bytes"),
+        name="Value",
+    )
+    fields = (("before", ["null", row]), ("after", ["null", "shop.Value"]), ("op", "string"))
+    registry.add(1, record(*fields, name="Envelope"))
+    unsent = b"__debezium_unavailable_value"
+    first = {
+        "id": 1,
+        "data": b"abcd",
+        "parts": [b"\xff"],
+        "amount": {"scale": 2, "value": b"\xfb\x32"},
+        "plain": b"\1",
+    }
+    second = first | {"id": 2, "data": unsent, "parts": [unsent]}
+    ddl = "id bigint, data binary, parts array<binary>, amount decimal(9,2)"
+    old, new = decoded(
+        registry,
+        spec(ddl, format=DEBEZIUM),
+        registry.message(1, {"before": first, "after": second, "op": "u"}),
+    )
+    row_1 = first | {"amount": Decimal("-12.30")}
+    del row_1["plain"]
+    assert {name: old[name] for name in row_1} == row_1
+    assert {name: new[name] for name in row_1} == row_1 | {"id": 2}
+    inserted = registry.message(1, {"before": None, "after": second, "op": "c"})
+    (lost,) = decoded(registry, spec(ddl, format=DEBEZIUM), inserted)
+    assert lost["_error"].startswith("column 'data': its unchanged value was not sent; in PostgreSQL set REPLICA")
+    (absent,) = decoded(registry, spec(ddl, format=DEBEZIUM, tells_absent=True), inserted)
+    assert (absent["data"], absent["parts"], absent["_absent"]) == (None, None, "`data``parts`")
+    (unscaled,) = decoded(registry, spec("plain decimal(9,2)", format=DEBEZIUM), inserted)
+    assert unscaled["_error"].endswith(
+        "not b'\\x01' (if it is bytes, send the schema or set decimal.handling.mode=string)"
+    )
 
 
 @pytest.mark.kafka

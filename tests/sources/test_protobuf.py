@@ -143,6 +143,34 @@ def test_every_type_and_its_text(registry: SchemaRegistry) -> None:
     assert registry.asked == ["/schemas/ids/258?format=serialized"]
 
 
+def test_bytes_are_never_a_text_and_a_text_is_never_bytes(registry: SchemaRegistry) -> None:
+    wrappers = ["google/protobuf/wrappers.proto"]
+    fields = (
+        "bytes data; string name; {} other; .google.protobuf.StringValue wrapped; .google.protobuf.BytesValue packed"
+    )
+    with_bytes, with_text = (
+        file(message("M", fields.format(type_)), imports=wrappers) for type_ in ("repeated bytes", "repeated string")
+    )
+    registry.add_file(1, with_bytes)
+    registry.add_file(2, with_text)
+    bytes_, text = (message_class("M", each) for each in (with_bytes, with_text))
+    first = wire(1, bytes_(data=b"abcd", name="abcd", other=[b"\xff"], packed={"value": b"abcd"}))
+    second = wire(2, text(name="abcd", other=["abcd"], wrapped={"value": "abcd"}))
+    (row,) = decoded(registry, spec("data binary, name string, other array<binary>, packed binary"), first)
+    assert (row["data"], row["name"], row["other"], row["packed"]) == (b"abcd", "abcd", [b"\xff"], b"abcd")
+    as_text, as_bytes = "(bytes; declare the column as binary)", "(a text; declare the column as string)"
+    for ddl, sent, why in (
+        ("data string", first, f"column 'data': string wanted, not b'abcd' {as_text}"),
+        ("packed string", first, f"column 'packed': string wanted, not b'abcd' {as_text}"),
+        ("other array<string>", first, f"column 'other[0]': string wanted, not b'\\xff' {as_text}"),
+        ("name binary", second, f"column 'name': binary wanted, not 'abcd' {as_bytes}"),
+        ("wrapped binary", second, f"column 'wrapped': binary wanted, not 'abcd' {as_bytes}"),
+        ("other array<binary>", second, f"column 'other[0]': binary wanted, not 'abcd' {as_bytes}"),
+    ):
+        (refused,) = decoded(registry, spec(ddl), sent)
+        assert refused["_error"] == why
+
+
 def test_a_field_that_is_not_set_is_null_if_its_schema_can_tell_so_and_else_the_default(
     registry: SchemaRegistry,
 ) -> None:
@@ -212,6 +240,30 @@ def test_old_schemas_say_defaults_and_requirements(registry: SchemaRegistry) -> 
     assert second["_error"] == "not a message of schema 1: the required field 'id' is missing"
 
 
+def test_a_string_of_an_old_schema_must_be_utf_8(registry: SchemaRegistry) -> None:
+    """Protobuf itself checks this in proto3 only."""
+    inner = message("In", "string y")
+    text = message(
+        "M", "string y; repeated string l; repeated .shop.M.MEntry m; .shop.In n", entry("MEntry", "string", "string")
+    )
+    registry.add_file(1, file(text, inner, syntax="proto2"))
+    wrong = b"\x0a\1\xff", b"\x12\1a\x12\1\xff", b"\x1a\6\x0a\1k\x12\1\xff", b"\x22\3\x0a\1\xff"
+    found = decoded(registry, spec("y string, n string"), wire(1, b"\x0a\1x"), *(wire(1, each) for each in wrong))
+    assert (found[0]["y"], found[0]["_error"]) == ("x", None)
+    assert [row["_error"] for row in found[1:]] == [
+        f"not a message of schema 1: the field 'shop.{name}' is not UTF-8"
+        for name in ("M.y", "M.l", "M.MEntry.value", "In.y")
+    ]
+    (key,) = decoded(registry, spec("m map<string,string>"), wire(1, b"\x1a\3\x0a\1\xff"))
+    assert key["_error"].startswith("not a message of schema 1: 'utf-8' codec can't decode")
+
+
+def test_fields_may_have_the_names_of_methods(registry: SchemaRegistry) -> None:
+    registry.add_file(1, file(message("M", "string HasField; optional int32 count; string FromString")))
+    (row,) = decoded(registry, spec("HasField string, count int, FromString string"), wire(1, b"\x0a\1x\x1a\1y"))
+    assert (row["HasField"], row["count"], row["FromString"], row["_error"]) == ("x", None, "y", None)
+
+
 def test_absent_is_a_column_that_the_schema_does_not_have(registry: SchemaRegistry) -> None:
     registry.add_file(1, file(message("Order", "int32 id; optional int32 unset")))
     (row,) = decoded(registry, spec("id int, unset int, other int", tells_absent=True), wire(1, b""))
@@ -238,6 +290,15 @@ def test_what_no_column_takes_exactly_is_a_dead_letter(registry: SchemaRegistry)
         "not a message of schema 1: a Timestamp of 1152921504606846976 seconds and 0 nanoseconds is out of range",
         "not a message of schema 1: 'NaN' is not a Decimal",
         "not a message of schema 1: a Timestamp of 0 seconds and -1 nanoseconds is out of range",
+    ]
+    rounded = [order(small=2**24 + 1), order(fixed=2**53 + 1), order(score=0.1), order(small=1, fixed=2**53, score=0.5)]
+    found = decoded(registry, spec("small float, fixed double, score float"), *(wire(1, each) for each in rounded))
+    remedy = "declare a type that has all its digits"
+    assert [row["_error"] for row in found] == [
+        f"column 'small': float wanted, not 16777217 (it would become 16777216.0; {remedy})",
+        f"column 'fixed': double wanted, not 9007199254740993 (it would become 9007199254740992.0; {remedy})",
+        f"column 'score': float wanted, not 0.1 (it would become 0.10000000149011612; {remedy})",
+        None,
     ]
 
 

@@ -8,6 +8,7 @@ from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
 from io import BytesIO
 from typing import Any, ClassVar
+from uuid import UUID
 
 import msgspec
 from attrs import define
@@ -30,6 +31,9 @@ _UNREADABLE = (EOFError, IndexError, KeyError, ValueError, TypeError, OverflowEr
 _TIMES = ("date", "timestamp-millis", "timestamp-micros")
 _DECIMAL = "headwater-decimal"
 """In place of Avro's own logical type: fastavro rounds decimals to the precision of the schema, which need not hold."""
+_UUID = "headwater-uuid"
+"""In place of Avro's own logical type, which fastavro reads only if they are strings: UUIDs of 16 bytes."""
+_UUID_BYTES = {"type": "fixed", "logicalType": "uuid", "size": 16}
 _WHOLE = "value"
 """A message is read as the only field of a record: fastavro takes a name, or a union of names, only inside a schema."""
 
@@ -38,7 +42,12 @@ def _read_decimal(data: bytes, schema: dict[Any, Any] | None = None, _: Any = No
     return scaled(int.from_bytes(data, signed=True), (schema or {}).get("scale", 0))
 
 
+def _read_uuid(data: bytes, _schema: dict[Any, Any] | None = None, _: Any = None) -> UUID:
+    return UUID(bytes=data)
+
+
 LOGICAL_READERS.update({f"{type_}-{_DECIMAL}": _read_decimal for type_ in ("bytes", "fixed")})
+LOGICAL_READERS[f"fixed-{_UUID}"] = _read_uuid
 
 
 @define(eq=False)
@@ -56,7 +65,7 @@ class AvroParser(MessageParser):
         stream.seek(HEADER)
         try:
             read: Any = schemaless_reader(stream, schema.parsed, None)
-            record = msgspec.to_builtins(read[_WHOLE], builtin_types=(Decimal,))
+            record = msgspec.to_builtins(read[_WHOLE], builtin_types=(Decimal, bytes))
         except _UNREADABLE as error:
             raise Undecodable(f"not a record of schema {number}: {str(error) or type(error).__name__}") from error
         if rest := len(raw) - stream.tell():
@@ -126,7 +135,7 @@ def _known(registry: Registry, answer: Mapping[str, Any], *, connect: bool, name
 
 
 def _adapted(schema: Any, *, connect: bool) -> Any:
-    """A schema whose decimals are exact and, for `connect`, whose times of Kafka Connect have no logical type."""
+    """A schema with `_DECIMAL` and `_UUID`; for `connect`, its times of Kafka Connect have no logical type."""
     if isinstance(schema, list):
         return [_adapted(each, connect=connect) for each in schema]
     if not isinstance(schema, dict):
@@ -137,6 +146,8 @@ def _adapted(schema: Any, *, connect: bool) -> Any:
         del adapted["logicalType"]
     elif kind == "decimal" and "precision" in schema:
         adapted["logicalType"] = _DECIMAL
+    elif schema.items() >= _UUID_BYTES.items():
+        adapted["logicalType"] = _UUID
     return adapted
 
 

@@ -18,7 +18,7 @@ HEADER = 5
 
 @define(eq=False)
 class MessageParser(ABC):
-    """Parses messages into what JSON would be: times as ISO-8601, bytes as Base64, decimals and all else as they are.
+    """Parses messages into what JSON would be: times as ISO-8601; bytes, decimals and all else as they are.
 
     Args:
         registry: has their schemas.

@@ -1,8 +1,7 @@
-"""The values of Protobuf messages, as JSON would have them."""
+"""The values of Protobuf messages, as JSON would have them; bytes stay bytes."""
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from decimal import Decimal
@@ -10,6 +9,7 @@ from operator import attrgetter
 from typing import Any, TypeAlias
 
 from attrs import define, field
+from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
 from ...domain.source.changelog.values import scaled
@@ -62,9 +62,9 @@ class MessageReaders:
         """The function for one value of a field; None if the value stays as it is."""
         if each.message_type is not None:
             return self.of(each.message_type)
-        if each.enum_type is not None:
-            return _named(each.enum_type)
-        return _base64 if each.type == each.TYPE_BYTES else None
+        if each.type == each.TYPE_STRING and not _has_only_utf_8(each.file):
+            return _text(each.full_name)
+        return None if each.enum_type is None else _named(each.enum_type)
 
     def _wrapped(self, value: Any) -> Read:
         get, convert = attrgetter("value"), self.converter(value)
@@ -110,12 +110,13 @@ class _Fields:
         Raises:
             ValueError: a value does not exist, or a required field is missing.
         """
-        values, has = dict(zip(self._names, self._get(message), strict=True)), message.HasField
+        values = dict(zip(self._names, self._get(message), strict=True))
+        has = type(message).HasField  # the message's own attribute may be a field of this name
         for name in self._optional:
-            if not has(name):
+            if not has(message, name):
                 values[name] = None
         for name in self._required:
-            if not has(name):
+            if not has(message, name):
                 raise ValueError(f"the required field {name!r} is missing")
         for name, convert in self._converted:
             if (value := values[name]) is not None:
@@ -170,8 +171,22 @@ def _named(enum_type: Any) -> Read:
     return lambda number: names.get(number, number)
 
 
-def _base64(value: bytes) -> str:
-    return b64encode(value).decode()
+def _has_only_utf_8(file: Any) -> bool:
+    """Whether Protobuf itself refuses a message with a string that is not UTF-8."""
+    declared = FileDescriptorProto()
+    file.CopyToProto(declared)
+    return bool(declared.syntax == "proto3")
+
+
+def _text(name: str) -> Read:
+    """A reader of strings, which Protobuf returns as bytes if they are not UTF-8."""
+
+    def read(value: Any) -> str:
+        if type(value) is not str:
+            raise ValueError(f"the field {name!r} is not UTF-8")
+        return value
+
+    return read
 
 
 def _wall_time(message: Any) -> str:

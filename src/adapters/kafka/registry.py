@@ -6,7 +6,8 @@ import json
 from base64 import b64encode
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from http.client import HTTPException
+from http.client import HTTPException, HTTPResponse, IncompleteRead
+from time import monotonic
 from typing import Any
 from urllib.error import HTTPError
 from urllib.parse import quote, urlsplit
@@ -100,7 +101,7 @@ class Registry:
             request.add_unredirected_header("Authorization", _authorization(self.auth))
         try:
             with urlopen(request, timeout=_ANSWER_SECONDS) as answer:  # noqa: S310 - http
-                content = answer.read()
+                content = _read(answer)
         except HTTPError as error:
             raise self._refusal(error, what) from error
         except (OSError, HTTPException) as error:
@@ -131,6 +132,23 @@ class Registry:
                 " registry_auth_file"
             )
         return SourceUnavailable(f"{self.title} cannot answer now (HTTP status {error.code}); look at its log")
+
+
+def _read(answer: HTTPResponse) -> bytes:
+    """The whole body of an answer, within `_ANSWER_SECONDS`: the timeout of a socket begins again with each part.
+
+    Raises:
+        TimeoutError: it takes longer.
+        IncompleteRead: it ends too early.
+    """
+    until, size, content = monotonic() + _ANSWER_SECONDS, answer.length, b""
+    while part := answer.read1():
+        content += part
+        if monotonic() > until:
+            raise TimeoutError(f"its answer takes longer than {_ANSWER_SECONDS:g} seconds")
+    if size is not None and len(content) < size:
+        raise IncompleteRead(content, size - len(content))
+    return content
 
 
 def _parsed(content: bytes) -> Any:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from inspect import isfunction, isgeneratorfunction, unwrap
+from pathlib import Path
 from threading import local
 from typing import Any, TypeVar
 
@@ -31,6 +32,7 @@ _log = logging.getLogger(__name__)
 _here = local()
 _CATALOG = "spark.sql.catalog.spark_catalog"
 _LISTS = ("spark.jars.packages", "spark.sql.extensions")
+_FOLDER = "spark.sql.warehouse.dir"
 _BETWEEN = "\x1e"
 _T = TypeVar("_T")
 
@@ -162,4 +164,11 @@ def _warn_if_late(settings: Mapping[str, str], there: Mapping[str, str]) -> None
 def _same(name: str, value: str, there: str | None) -> bool:
     if name in _LISTS:
         return {each.strip() for each in value.split(",")} <= {each.strip() for each in (there or "").split(",")}
+    if name == _FOLDER and there is not None:
+        return _path(value) == _path(there)
     return value == there
+
+
+def _path(folder: str) -> Path:
+    """The path of a folder on this machine, before which Spark writes ``file:``."""
+    return Path(folder.removeprefix("file:")).resolve()

@@ -74,12 +74,13 @@ class Refusal:
 
 @frozen
 class Target:
-    """The column that a converter is built for."""
+    """The column that a converter is built for; `typed` as in `decode.converters`."""
 
     type: DataType
     refuse: Refusal
     zone: ZoneInfo
     to_json: ToJson
+    typed: bool = False
 
     def inside(self, part: str, type_: DataType) -> Target:
         """For a value inside a nested one; `part` is its place there, as messages show it."""

@@ -1,7 +1,7 @@
 """The strict conversion of a record's values to the types of its columns, for all engines.
 
 Nothing is guessed or rounded. If a value does not fit its column's type exactly, the record is `Undecodable`, and
-becomes a dead letter with the reason. Only `float` and `double` take the nearest value.
+becomes a dead letter with the reason. Only `float` and `double` take the nearest value; see `converters`.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import re
 import sys
 from datetime import UTC, date, datetime
 from decimal import MAX_EMAX, MIN_EMIN, Context, Decimal, Inexact, InvalidOperation, Overflow
-from math import isfinite, nextafter
+from math import isfinite, isnan, nextafter
+from struct import Struct
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -56,6 +57,23 @@ def _integer(target: Target) -> Convert:
 
 
 def _floating(target: Target) -> Convert:
+    return _exactly(_nearest(target), target) if target.typed else _nearest(target)
+
+
+def _exactly(convert: Convert, target: Target) -> Convert:
+    """Refuse binary numbers that would lose value; a decimal becomes the nearest one, as in JSON."""
+    kept = Struct("f" if target.type.name == "float" else "d")
+
+    def exactly(value: Any) -> float:
+        number: float = convert(value)
+        if type(value) is not Decimal and (found := kept.unpack(kept.pack(number))[0]) != value and not isnan(number):
+            raise target.refuse(value, f"it would become {found}; declare a type that has all its digits")
+        return number
+
+    return exactly
+
+
+def _nearest(target: Target) -> Convert:
     refuse, largest = target.refuse, LARGEST_FLOAT[target.type.name]
 
     def convert(value: Any) -> float:
@@ -107,6 +125,8 @@ def _string(target: Target) -> Convert:
     def convert(value: Any) -> str:
         if type(value) is str:
             return value
+        if type(value) is bytes:
+            raise target.refuse(value, "bytes; declare the column as binary")
         if type(value) is float and not isfinite(value):  # only messages with schemas have these
             return str(show_number(value))
         text = to_json(value)
@@ -126,8 +146,12 @@ def _boolean(target: Target) -> Convert:
 
 def _binary(target: Target) -> Convert:
     def convert(value: Any) -> bytes:
+        if type(value) is bytes:
+            return value
         if type(value) is not str:
             raise target.refuse(value)
+        if target.typed:
+            raise target.refuse(value, "a text; declare the column as string")
         try:
             return base64.b64decode(value, validate=True)
         except (binascii.Error, ValueError) as error:
@@ -291,7 +315,7 @@ def from_text(column: Column) -> Build:
 
 
 def converters(
-    schema: Schema, *, zone: str, to_json: ToJson, written: Choose = from_json
+    schema: Schema, *, zone: str, to_json: ToJson, written: Choose = from_json, typed: bool = False
 ) -> tuple[tuple[str, Convert], ...]:
     """The name and the converter of each column.
 
@@ -300,9 +324,11 @@ def converters(
         zone: IANA zone of timestamps without an offset; an ambiguous wall time is the earlier instant.
         to_json: writes a value that is not a string into a string column.
         written: how values are written.
+        typed: whether values have the types of a schema: bytes are bytes, and integers and floats lose no value. Else
+            bytes are texts in Base64, and a `float` or `double` is the value nearest to a number.
     """
     tz = ZoneInfo(zone)
     return tuple(
-        (each.name, written(each)(Target(each.type, Refusal(each.name, each.type), tz, to_json)))
+        (each.name, written(each)(Target(each.type, Refusal(each.name, each.type), tz, to_json, typed)))
         for each in schema.columns
     )

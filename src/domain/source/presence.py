@@ -7,19 +7,19 @@ from typing import Any
 
 from attrs import field, frozen
 
-from ..table.schema import Schema
+from .record_spec import RecordSpec
 
 UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
 """Debezium's placeholder for a large value that did not change and was not sent: as text, and as Base64 bytes."""
 
-_UNAVAILABLE_ARRAYS = ([UNAVAILABLE[0]], [UNAVAILABLE[1]], list(UNAVAILABLE[0].encode()))
-"""The placeholder for an array: of text, of bytes, and of numbers."""
+_UNAVAILABLE_BYTES = UNAVAILABLE[0].encode()
 
 
-def unavailable(schema: Schema) -> tuple[Any, ...]:
-    """Debezium's placeholders for values of these columns."""
-    arrays = any(each.type.name == "array" for each in schema.columns)
-    return (*UNAVAILABLE, *_UNAVAILABLE_ARRAYS) if arrays else UNAVAILABLE
+def unavailable(spec: RecordSpec) -> tuple[Any, ...]:
+    """Debezium's placeholders for values of a spec's columns; for an array, that of text, of bytes or of numbers."""
+    single = (*UNAVAILABLE, _UNAVAILABLE_BYTES) if spec.is_typed else UNAVAILABLE
+    arrays = any(each.type.name == "array" for each in spec.columns.columns)
+    return (*single, *([each] for each in single), list(_UNAVAILABLE_BYTES)) if arrays else single
 
 
 @frozen

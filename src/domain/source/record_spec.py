@@ -127,6 +127,11 @@ class RecordSpec:
         return self.format in JSON_FORMATS
 
     @property
+    def is_typed(self) -> bool:
+        """Whether parsed records have values with the types of their schema in a registry: bytes are not Base64."""
+        return self.encoding != TEXT
+
+    @property
     def is_lines(self) -> bool:
         """Whether each line of a file is one record, so that files can be cut at any line."""
         return self.is_json and self.layout == LINES

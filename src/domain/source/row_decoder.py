@@ -19,7 +19,8 @@ class RowDecoder:
     """Makes rows from parsed records.
 
     JSON values: numbers with a fraction are `Decimal` (or float, if exact digits do not matter), all others are as the
-    `json` module gives them. CSV values: text, and None for an empty field without quotes.
+    `json` module gives them; if `RecordSpec.is_typed`, bytes are bytes. CSV values: text, and None for an empty field
+    without quotes.
 
     Args:
         spec: the format and the columns of the records.
@@ -34,9 +35,15 @@ class RowDecoder:
 
     def __attrs_post_init__(self) -> None:
         written = from_text if self.spec.format == "csv" else from_json
-        self._columns = converters(self.spec.columns, zone=self.spec.time_zone, to_json=self.to_json, written=written)
+        self._columns = converters(
+            self.spec.columns,
+            zone=self.spec.time_zone,
+            to_json=self.to_json,
+            written=written,
+            typed=self.spec.is_typed,
+        )
         self._presence = Presence(self.spec.columns.names) if self.spec.tells_absent else None
-        self._unavailable = unavailable(self.spec.columns)
+        self._unavailable = unavailable(self.spec)
 
     def row(self, record: object) -> tuple[str, list[Any]]:
         """The row kind of a record and its values, in the order of `RecordSpec.rows`; missing values are null.

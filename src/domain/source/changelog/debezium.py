@@ -17,7 +17,7 @@ from .message import EMPTIED, NO_ROWS, Message, Read, Rows, as_object
 from .values import debezium_described, debezium_written, fields_of
 
 _REPLICA = "in PostgreSQL set REPLICA IDENTITY FULL"
-_EXACT = frozenset({str, int})
+_EXACT = frozenset({str, bytes, int})
 """Types whose equal values have the same text; decimals do not: 1.0 and 1.00."""
 _SCHEMAS = 64
 OWN_PLACE = r"^([0-9]+):[0-9]+$"

@@ -43,7 +43,13 @@ class Images:
 
     def __attrs_post_init__(self) -> None:
         added = self.spec.changes.metadata
-        compiled = converters(self.spec.columns, zone=self.spec.time_zone, to_json=self.to_json, written=self.written)
+        compiled = converters(
+            self.spec.columns,
+            zone=self.spec.time_zone,
+            to_json=self.to_json,
+            written=self.written,
+            typed=self.spec.is_typed,
+        )
         # No field has the name None, so metadata columns are null until they are filled.
         self._columns = tuple((None if name in added else name, convert) for name, convert in compiled)
         self._places = {name: (at, convert) for at, (name, convert) in enumerate(compiled) if name not in added}
@@ -55,7 +61,7 @@ class Images:
             written=lambda column: times if column.type.name == "timestamp" else written(column),
         )
         names = self.spec.columns.names
-        self.placeholders = unavailable(self.spec.columns)
+        self.placeholders = unavailable(self.spec)
         self.presence = Presence(tuple(self._places)) if self.spec.tells_absent else None
         self._metadata = tuple((names.index(name), self.says[added[name]], convert) for name, convert in reading)
 

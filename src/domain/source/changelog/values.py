@@ -159,15 +159,15 @@ def scaled(unscaled: int, scale: int) -> Decimal:
     return Decimal((unscaled < 0, tuple(map(int, str(abs(unscaled)))), -scale))
 
 
-def _unscaled(text: object, scale: object, refuse: Refusal) -> Decimal:
-    """The decimal of an unscaled two's complement in Base64."""
-    if type(text) is not str or type(scale) is not int:
-        raise refuse(text)
+def _unscaled(value: object, scale: object, refuse: Refusal) -> Decimal:
+    """The decimal of an unscaled two's complement, in bytes or in Base64."""
+    if not isinstance(value, str | bytes) or type(scale) is not int:
+        raise refuse(value)
     try:
-        unscaled = int.from_bytes(base64.b64decode(text, validate=True), signed=True)
+        unscaled = value if isinstance(value, bytes) else base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise refuse(text, "no base64") from error
-    return scaled(unscaled, scale)
+        raise refuse(value, "no base64") from error
+    return scaled(int.from_bytes(unscaled, signed=True), scale)
 
 
 def _decimal_of_bytes(build: Build, scale: object) -> Build:
@@ -190,7 +190,7 @@ def _decimals(target: Target) -> Convert:
         try:
             return convert(value)
         except Undecodable as error:
-            if type(value) is str and not NUMERAL.fullmatch(value):
+            if type(value) is bytes or (type(value) is str and not NUMERAL.fullmatch(value)):
                 raise refuse(value, "if it is bytes, send the schema or set decimal.handling.mode=string") from error
             raise
 
