@@ -51,6 +51,14 @@ class Pipelines:
         """The view of an input."""
         return each.of(self.runner(each.pipeline).service)
 
+    def settings_of(self, inputs: Mapping[str, ViewOf | PlainTable]) -> dict[str, str]:
+        """The present settings of the inputs' views, by input, without views that have none."""
+        views = {name: each for name, each in inputs.items() if isinstance(each, ViewOf)}
+        found = {
+            name: self.runner(each.pipeline).service.view_settings(self.spec(each).name) for name, each in views.items()
+        }
+        return {name: settings for name, settings in found.items() if settings is not None}
+
     def latest(self, pipeline: str) -> Publication | None:
         """The newest publication of a pipeline."""
         return self.ledger(pipeline).latest
@@ -134,7 +142,8 @@ class PipelineInputs(Source):
                 now = {at: each.publication for at, each in snapshots.items()}
         except (VersionExpired, VersionNotFound):
             return False
-        return plan.is_like(evolve(plan, published=self._published(now)))
+        views = self._pipelines.settings_of(self.settings.inputs)
+        return plan.is_like(evolve(plan, published=self._published(now), views=views))
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
@@ -168,8 +177,8 @@ class PipelineInputs(Source):
         known = [mark for mark in marks if mark is not None]
         watermark = min(known) if known and len(known) == len(marks) else None
         epochs = {name: _epoch(latest[at]) for name, at in views.items()}
-        published = self._published(latest)
-        return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint, published)
+        published, settings = self._published(latest), self._pipelines.settings_of(self.settings.inputs)
+        return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint, published, settings)
 
     def _published(self, read: Mapping[str, Publication | None]) -> dict[str, str]:
         """The times at which publications of the inputs were made, by input; `read` has them by pipeline."""

@@ -180,7 +180,8 @@ class ViewInputs(Source):
         """The plan that reads these publications of the inputs."""
         epochs = {name: each.epoch.number for name, each in read.items()}
         published = {name: each.published_at.isoformat() for name, each in read.items()}
-        return ViewPlan(epochs, as_of, watermark, self._fingerprint, published)
+        views = self._pipelines.settings_of(self.settings.inputs)
+        return ViewPlan(epochs, as_of, watermark, self._fingerprint, published, views)
 
     def _shared_moment(self, limit: datetime) -> datetime | Blocker:
         """The newest moment up to a limit at which all materialized views among the inputs have a publication."""
@@ -239,7 +240,7 @@ class ViewInputs(Source):
         return None
 
     def _is_current(self, plan: ViewPlan) -> bool:
-        """Whether the inputs have the publications that a plan reads; they may have been built again since."""
+        """Whether a plan reads the inputs as they are: they may have been built again or edited since."""
         read = {name: self._publication(name, epoch) for name, epoch in plan.inputs.items()}
         return self._plan_of(read, plan.as_of, plan.watermark).reads_same(plan)
 
@@ -278,7 +279,7 @@ class ViewInputs(Source):
             return {}
         try:
             self._lease(plan)
-            if self._is_current(plan) and not any(map(self._edited, plan.inputs, plan.inputs.values())):
+            if self._is_current(plan) and not any(self._edited(plan, name) for name in plan.inputs):
                 return self._places(plan)
         except (VersionExpired, VersionNotFound):
             pass
@@ -289,10 +290,14 @@ class ViewInputs(Source):
         assert publication is not None  # else nothing would have been planned
         return publication
 
-    def _edited(self, name: str, epoch: int) -> bool:
-        """Whether the settings of an input's view have been edited since an epoch."""
+    def _edited(self, plan: ViewPlan, name: str) -> bool:
+        """Whether an input's view was edited after the epoch that a plan of an old version reads.
+
+        Plans of later versions record by which settings they read.
+        """
         view = self._pipelines.spec(self.settings.inputs[name]).name
-        return view in self._service(name).changed_views(self._publication(name, epoch).fingerprint)
+        read = self._publication(name, plan.inputs[name])
+        return name not in plan.views and view in self._service(name).changed_views(read.fingerprint)
 
     def _lease(self, plan: ViewPlan) -> None:
         for name, epoch in plan.inputs.items():
