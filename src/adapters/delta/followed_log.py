@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 from attrs import define, evolve
 
 from ...domain.epoch.epoch import Mark
-from ...domain.errors import VersionNotFound
+from ...domain.errors import VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Version
 from ...domain.table.schema import Schema
 from ...domain.table.spec import TableSpec
@@ -81,12 +81,17 @@ class FollowedLog(ABC):
         """What Delta's metadata says of the table, which exists, at its newest version."""
 
     @abstractmethod
+    def has(self, files: Iterable[DataFile]) -> bool:
+        """Whether these files still exist; files of the newest known version are not looked up."""
+
     def check_present(self, version: int, files: Iterable[DataFile]) -> None:
-        """Check that the files of a version still exist; files of the newest known version are not looked up.
+        """Check that the files of a version still exist.
 
         Raises:
             VersionExpired: one of them has been deleted.
         """
+        if not self.has(files):
+            raise VersionExpired(self.expired_message(version))
 
     @abstractmethod
     def folder(self) -> Folder:

@@ -81,15 +81,14 @@ class TableLog(FollowedLog):
         self._files.move_to_end(version)
         return self._files[version]
 
-    def check_present(self, version: int, files: Iterable[DataFile]) -> None:
-        current, path = self.files(self.newest_known), java_class(self.session, "org.apache.hadoop.fs.Path")
-        settings = self._log.newDeltaHadoopConf()
-        for file in files:
-            if file.path in current:
-                continue
-            place = path(self._log.dataPath(), path(java_class(self.session, "java.net.URI")(file.path)))
-            if not place.getFileSystem(settings).exists(place):
-                raise VersionExpired(self.expired_message(version))
+    def has(self, files: Iterable[DataFile]) -> bool:
+        current = self.files(self.newest_known)
+        return all(file.path in current or self._exists(file) for file in files)
+
+    def _exists(self, file: DataFile) -> bool:
+        path, uri = (java_class(self.session, name) for name in ("org.apache.hadoop.fs.Path", "java.net.URI"))
+        place = path(self._log.dataPath(), path(uri(file.path)))
+        return bool(place.getFileSystem(self._log.newDeltaHadoopConf()).exists(place))
 
     def frame(self, version: int, files: Iterable[DataFile]) -> DataFrame:
         """The rows of some files, with the columns of a version; later commits do not change the plan."""
