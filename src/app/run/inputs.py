@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 
@@ -31,7 +31,7 @@ class Pipelines:
     Their ledgers are opened once for each piece of work, not for each question: see `refresh`.
 
     Args:
-        reader: the name of the pipeline that reads.
+        reader: the name of the pipeline that reads, which holds its leases.
         runner: returns the runner of a pipeline by its name.
     """
 
@@ -78,11 +78,19 @@ class Pipelines:
         Raises:
             VersionExpired: that version has expired.
         """
-        return self._upkeep(pipeline).pin(publication, f"pipeline {self.reader}", HOLD)
+        return self._upkeep(pipeline).pin(publication, self._holder, HOLD)
+
+    def release(self, pipeline: str, keep: Collection[Publication]) -> None:
+        """Release what the reader has pinned of a pipeline, in other processes too, except these publications."""
+        self._upkeep(pipeline).release(self._holder, keep)
 
     def has_expired(self, pipeline: str, publication: Publication) -> bool:
         """Whether the rows of a publication of a pipeline have expired; never those of the newest."""
         return publication != self.latest(pipeline) and self._upkeep(pipeline).has_expired(publication)
+
+    @property
+    def _holder(self) -> str:
+        return f"pipeline {self.reader}"
 
     def _upkeep(self, pipeline: str) -> Upkeep:
         runner, ledger = self._open(pipeline)

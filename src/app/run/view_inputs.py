@@ -13,6 +13,7 @@ from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
 from ...domain.epoch.watermark import advance, format_time
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
+from ...domain.ledger.generation import folder_name
 from ...domain.ledger.upkeep import Pin
 from ...domain.ports import Now, Source
 from ...domain.service.base import ReadAt, Service
@@ -52,17 +53,22 @@ class ViewInputs(Source):
     Args:
         settings: of the view.
         runner: returns the runner of a pipeline by its name.
+        generation: of the view's tables that is being built; None for the current one.
     """
 
     settings: ViewSettings
     runner: Callable[[str], Runner]
+    generation: int | None = None
     _pipelines: Pipelines = field(init=False)
     _pins: dict[tuple[str, int], Pin] = field(init=False, factory=dict)
+    _released: ViewPlan | None = field(init=False, default=None)
 
     format = "inputs"
 
     def __attrs_post_init__(self) -> None:
-        self._pipelines = Pipelines(self.settings.pipeline, self.runner)
+        # A rebuild runs beside other processes, and must leave their leases alone.
+        reader = folder_name(self.settings.pipeline, self.generation or 1)
+        self._pipelines = Pipelines(reader, self.runner)
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The newest event time that all inputs have reached, with a version of each."""
@@ -321,6 +327,16 @@ class ViewInputs(Source):
                 self._lease(last)
         for pin in old.values():
             pin.release()
+        if last and last != self._released:
+            self._release_left(last)
+
+    def _release_left(self, last: ViewPlan) -> None:
+        """Release what earlier processes have leased, except what the last epoch read."""
+        for pipeline in {each.pipeline for each in self.settings.inputs.values()}:
+            self._pipelines.release(
+                pipeline, [pin.publication for (at, _), pin in self._pins.items() if at == pipeline]
+            )
+        self._released = last
 
 
 def _whole_seconds(span: timedelta) -> timedelta:

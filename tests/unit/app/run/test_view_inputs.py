@@ -307,6 +307,40 @@ class TestLeases:
         self.go_on(trial, headwater, 20, 30)
         assert self.readable(headwater) == [2, 0]
 
+    def test_what_earlier_runs_have_leased_is_released(self, trial: Trial, ran: Headwater) -> None:
+        for minute in (20, 30, 40):
+            ran.close()
+            ran = trial.open()
+            order(trial, ("+I", minute, 7, minute, f"09:{minute}"))
+            ran.run(until_idle=True)
+        ran.upkeep("orders").expire(dry_run=False)
+        assert self.readable(ran) == [3]
+        leased = {(lease.holder, lease.id) for lease in ran.upkeep("orders").leases()}
+        assert [holder for holder, _ in leased] == ["pipeline lines"]
+
+    def test_what_others_have_leased_stays(self, trial: Trial, ran: Headwater) -> None:
+        for name in ("orders", "customers"):
+            ran.pin(name, hold=timedelta(hours=1), holder="somebody")
+        with ran.pin("orders", hold=timedelta(hours=1), holder="pipeline lines~2"):  # a rebuild of the view
+            ran.close()
+            ran = trial.open()
+            self.go_on(trial, ran, 20, 30)
+            ran.run(["lines"], until_idle=True)
+            held = {lease.holder for lease in ran.upkeep("orders").leases()}
+        assert held == {"pipeline lines", "pipeline lines~2", "somebody"}
+
+    def test_a_rebuild_leaves_the_leases_of_runs_alone(self, tmp_path: Path) -> None:
+        with ExitStack() as exits:
+            trial = Trial(tmp_path, "delta:local", exits)
+            trial.deploy(ORDERS)
+            order(trial, ("+I", 1, 7, 2, "09:00"))
+            customer(trial, ("+I", 7, "ann", 1, "09:00"))
+            trial.run()
+            trial.set("pipelines.lines.sql", '"SELECT o.id, c.name FROM o JOIN c ON c.id = o.customer"')
+            trial.rebuild("lines", meanwhile=lambda: order(trial, ("+I", 2, 7, 2, "09:30")))
+            held = {lease.holder for lease in trial.open().upkeep("orders").leases()}
+            assert held == {"pipeline lines", "pipeline lines~2"}
+
     def test_a_view_that_stood_still_for_too_long_is_computed_as_a_whole_and_tells_net_changes(
         self, trial: Trial, ran: Headwater
     ) -> None:
