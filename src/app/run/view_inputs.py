@@ -15,7 +15,7 @@ from ...domain.epoch.watermark import advance, format_time
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
 from ...domain.ledger.generation import folder_name
 from ...domain.ledger.upkeep import Pin
-from ...domain.ports import Now, Source
+from ...domain.ports import Alarm, Now, Source
 from ...domain.service.base import ReadAt, Service
 from ...domain.service.input import ViewInput
 from ...domain.service.materialized_view import ViewPlan, ViewSettings
@@ -122,12 +122,12 @@ class ViewInputs(Source):
         names = {each.pipeline: name for name, each in self.settings.inputs.items()}.values()
         return show_epochs((found.inputs[name], was.get(name, NOTHING_YET)) for name in names)
 
-    def alarms(self, after: Offsets | None, now: Now) -> Iterator[str]:  # noqa: ARG002 - the port's
+    def alarms(self, after: Offsets | None, now: Now) -> Iterator[Alarm]:  # noqa: ARG002 - the port's
         """The reasons why the view is held back: an input that cannot be read yet, and inputs that lag."""
         self._pipelines.refresh()
         found = self._next(None if after is None else ViewPlan.of(after))
         if isinstance(found, Blocker):
-            yield str(found)
+            yield Alarm(str(found), f"held back by input {found.input}")
         if not self.settings.aligned:
             return
         marks = {name: mark for name in self.settings.inputs if (mark := self._watermark(name))}
@@ -137,7 +137,8 @@ class ViewInputs(Source):
         for name, mark in marks.items():
             if marks[ahead] - mark > self.settings.lag:
                 behind = show_duration(_whole_seconds(marks[ahead] - mark))
-                yield f"input {name} lags {behind} behind {ahead}: the view is held back at {format_time(mark)}"
+                text = f"input {name} lags {behind} behind {ahead}: the view is held back at {format_time(mark)}"
+                yield Alarm(text, f"input {name} lags")
 
     # ---- the moment ------------------------------------------------------------------------------------------------
 

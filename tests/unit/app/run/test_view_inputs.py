@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headwater.app.run.alerts import Alerts
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -145,6 +146,20 @@ class TestAlarms:
         assert alarms(trial) == told
         trial.set("pipelines.lines.lag", '"1h30m"')
         assert alarms(trial) == ()
+
+    def test_an_alarm_that_lasts_is_sent_once(self, trial: Trial) -> None:
+        order(trial, ("+I", 1, 7, 2, "09:00"))
+        customer(trial, ("+I", 7, "ann", 1, "08:00"))
+        trial.run()
+        headwater, told = trial.open(), list[str]()
+        sent = Alerts(headwater.start(["lines"]), timedelta(), lambda event: told.append(event["text"]))
+        for hour in (10, 11, 12):
+            sent.check()
+            order(trial, ("+I", hour, 7, 2, f"{hour}:00"))
+            headwater.run(["orders"], until_idle=True)
+        assert told == [
+            "headwater alarm: lines: input c lags 1h behind o: the view is held back at 2024-03-01T08:00:00Z"
+        ]
 
     def test_it_ends_when_the_input_has_come_up(self, trial: Trial) -> None:
         order(trial, ("+I", 1, 7, 2, "09:00"))
