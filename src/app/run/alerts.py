@@ -13,7 +13,7 @@ from attrs import define, field
 
 from ...adapters.webhook import Webhook
 from ...domain.epoch.epoch import Publication
-from ...domain.errors import HeadwaterError
+from ...domain.errors import HeadwaterError, with_place
 from ...domain.ports import Alarm, Now
 from ..deployment.deployment import AlertSettings
 from .progress import exact_moment
@@ -49,8 +49,8 @@ def send_alerts(settings: AlertSettings, runners: Sequence[Runner]) -> Iterator[
         except (KeyboardInterrupt, SystemExit):  # whoever ends the run knows of it
             raise
         except BaseException as error:  # a panic of Polars is no Exception
-            known = isinstance(error, HeadwaterError)
-            alerts.send("stopped", f"the run has ended: {error if known else f'{type(error).__name__}: {error}'}")
+            why = with_place(error) if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
+            alerts.send("stopped", f"the run has ended: {why}")
             raise
 
 

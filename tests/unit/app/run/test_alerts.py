@@ -98,6 +98,29 @@ def test_the_end_of_a_run_by_an_error_is_sent(receiver: Receiver, tmp_path: Path
     assert "column 'at' is missing from the header" in event["message"]
 
 
+def test_the_end_of_a_run_by_an_error_names_its_place(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    text = f"""
+backend.name = "memory"
+alerts.webhook = "{receiver.address}"
+[sources.orders]
+kind = "files"
+path = "{tmp_path}"
+format = "csv"
+schema = "id bigint, at timestamp"
+event_time = "at"
+[pipelines.curve]
+service = "cumulate"
+source = "orders"
+step = "1m"
+measures = {{ n = "count(*)" }}
+"""
+    with pytest.raises(BadInput):
+        Headwater.from_text(text).run(until_idle=True)
+    (event,) = receiver.events
+    assert event["message"].startswith("the run has ended: <text>:4: sources.orders (pipeline curve): ")
+
+
 class Panic(BaseException):
     """As Polars raises one."""
 
