@@ -18,6 +18,8 @@ IN_MEMORY = 4
 """About this many bytes of memory are needed for each byte of a data file, which is compressed."""
 
 
+FRAME_BYTES, COLUMN_BYTES = 1024, 1024
+"""About what a frame and each of its columns take beside their values, which is most of a small frame."""
 _NEW_SHARE = 4
 """New files take up to a quarter of the cache."""
 _MOST_DROPPED = 10_000
@@ -80,7 +82,7 @@ class FileCache:
 
     def put(self, path: str, rows: pl.DataFrame) -> None:
         """Cache the rows of a file, unless they would take the place of all new files."""
-        size = int(rows.estimated_size())
+        size = int(rows.estimated_size()) + FRAME_BYTES + COLUMN_BYTES * rows.width
         if size > self._new.limit:
             return
         with self._lock:
