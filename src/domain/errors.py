@@ -33,6 +33,11 @@ def add_place(place: str) -> Iterator[None]:
         raise
 
 
+def with_place(error: HeadwaterError) -> str:
+    """The message of an error, after the place that `add_place` has noted."""
+    return ": ".join([*getattr(error, "__notes__", ()), str(error)])
+
+
 class Transient(HeadwaterError):
     """Mix-in for temporary faults: the same call may succeed later, so the runner retries it."""
 

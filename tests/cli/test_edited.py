@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from headwater import Headwater
+from headwater.app.run.inputs import Pipelines
+from headwater.domain.ports import Now, Pace
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 RANKED = """
 [backend]
 name = "delta"
@@ -91,6 +95,62 @@ def test_the_settings_of_a_view_that_others_keep(folder: Path) -> None:
     wanted = {1: 1, 2: 2, 4: 1}
     assert ranks(folder, wider, "ranked.top", "seen", "shown.best") == [wanted, wanted, wanted]
     assert stored(folder, "ranked/top") == wanted
+
+
+def test_the_settings_of_a_view_whose_source_rests(folder: Path) -> None:
+    kept = f"{RANKED}top = 1\n{VIEWS.format(view='top')}"
+    for top in (1, 3, 1):
+        wanted = {id_: id_ for id_ in range(1, top + 1)}
+        assert ranks(folder, kept.replace("top = 1", f"top = {top}"), "seen", "shown.best") == [wanted, wanted]
+
+
+def test_tables_of_one_version_have_one_setting_of_a_view(folder: Path) -> None:
+    (folder / "other").mkdir()
+    other = """
+[sources.others]
+kind = "files"
+path = "{folder}/other"
+format = "json"
+schema = "id int, n int"
+[pipelines.others]
+service = "wide_table"
+key = ["id"]
+topics.others = { source = "others", columns = ["n"], sequence = ["id"] }
+[pipelines.shown]
+service = "snapshots"
+inputs = { r = "ranked.top", o = "others.rows" }
+every = "1s"
+[pipelines.shown.tables]
+best = "SELECT id, rank FROM r"
+chosen = "SELECT r.id, r.rank FROM r JOIN o ON o.id = r.id"
+"""
+    for top, wanted in ((1, {1: 1}), (2, {1: 1, 2: 2})):
+        (folder / "other" / f"{top}.json").write_text(f'{{"id": {top}}}\n')
+        assert ranks(folder, f"{RANKED}top = {top}\n{other}", "shown.best", "shown.chosen") == [wanted, wanted]
+
+
+def test_an_epoch_that_was_begun_under_former_settings_of_a_view(folder: Path) -> None:
+    kept = f"{RANKED}top = 1\n{VIEWS.format(view='top')}".replace("{folder}", str(folder))
+    readable = []
+    with Headwater.from_text(kept) as headwater:
+        headwater.run(["ranked"], until_idle=True)
+        begun = [runner.source.plan(None, Now(NOON, Pace.CLOSE)) for runner in headwater.start(["seen", "shown"])]
+    for text in (kept, kept.replace("top = 1", "top = 2")):
+        with Headwater.from_text(text) as headwater:
+            runners = headwater.start(["seen", "shown"])
+            readable.append([each.source.readable(plan) for each, plan in zip(runners, begun, strict=True) if plan])
+    assert readable == [[True, True], [False, False]]
+
+
+def test_views_of_earlier_versions_which_did_not_record_settings(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = f"{RANKED}top = 1\n{VIEWS.format(view='top')}"
+    with monkeypatch.context() as earlier:
+        earlier.setattr(Pipelines, "settings_of", lambda *_: {})
+        ranks(folder, kept)
+    assert ranks(folder, kept.replace("top = 1", "top = 2"), "seen", "shown.best") == [{1: 1}, {1: 1}]
+    arrive(folder, 2, ("b", 4, 5))
+    wanted = {1: 1, 2: 2, 4: 1}
+    assert ranks(folder, kept.replace("top = 1", "top = 2"), "seen", "shown.best") == [wanted, wanted]
 
 
 def test_an_input_that_was_built_again(folder: Path) -> None:

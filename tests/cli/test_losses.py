@@ -52,6 +52,15 @@ def test_a_run_that_loses_all_of_a_few_rows_says_so(folder: Path, caplog: pytest
     ]
 
 
+def test_a_rebuild_sums_up_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert run(folder, [*good(2), NO_NUMBER], backend='name = "delta"\nengine = "local"\npath = "lake"\n') == 0
+    caplog.clear()
+    assert main(["rebuild", str(folder / "deploy.toml"), "ranked"]) == 0
+    assert [each.partition(";")[0] for each in warned(caplog) if "in this run" in each] == [
+        "ranked: in this run 1 of 3 rows (33 %) became dead letters: 1 x column 'project': bigint wanted, not 'one'"
+    ]
+
+
 @pytest.mark.parametrize(
     ("settings", "bad", "warns"),
     [

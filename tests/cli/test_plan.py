@@ -135,6 +135,7 @@ EDITS = [
     ("best", "SELECT id, rank FROM r", "SELECT id FROM r", Verdict.REBUILD, "only new"),
     ("best", "SELECT id, rank FROM r", "SELECT id, rank, g FROM r", Verdict.RECOMPUTED, "new columns `g` string"),
     ("best", "SELECT id, rank FROM r", "SELECT id, rank FROM r WHERE rank < 2", Verdict.RECOMPUTED, ""),
+    ("best", "top = 2", "top = 3", Verdict.RECOMPUTED, "input ranked.top was edited"),
     ("best", "SELECT id, rank FROM r", "SELECT id, CAST(rank AS string) AS rank FROM r", Verdict.REBUILD, "only new"),
     # snapshots
     ("shown", "count(*) AS n", "CAST(count(*) AS decimal(9,2)) AS n, max(v) AS v", Verdict.RECOMPUTED, ""),

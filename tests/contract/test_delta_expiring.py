@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 import pytest
+from attrs import evolve
 
 from headwater.adapters.delta.compaction_policy import CompactionPolicy
 from headwater.adapters.delta.expire import SweepPolicy
@@ -21,7 +22,7 @@ from headwater.domain.errors import BadInput, StoreUnavailable, VersionExpired
 from headwater.domain.table.lease import Lease
 from headwater.domain.table.spec import Layout
 from headwater.testing.frames import PolarsFrames, SparkFrames
-from headwater.testing.store_harness import StoreHarness, bag, spec_of
+from headwater.testing.store_harness import StoreHarness, bag, both_layouts, spec_of
 from headwater.testing.store_keeping import HOUR, expire, pin
 from tests.configurations import ranked_contracts
 
@@ -322,6 +323,23 @@ class Log(Lake):
         assert sum(table.rows().values()) == 12
 
 
+class Changes(Lake):
+    @both_layouts
+    def test_they_are_found_though_files_of_in_between_have_gone(self, layout: Layout) -> None:
+        store = self.opened(compaction=CompactionPolicy(min_files=2, min_share=0))
+        table = self.table(store, evolve(NAMES, layout=layout))
+        held = table.commit(append=[(1, "a"), (2, "b"), (3, "c")])
+        pin(table, held)
+        table.commit(merge=[(1, "z")], append=[(4, "passing"), (5, "d")])
+        table.commit(delete=[(2,), (4,)])
+        table.compact()
+        newest = table.commit(append=[(6, "e")])
+        assert expire(table, [newest]).files > 0
+        changed = bag((1, "a", "-U"), (1, "z", "+U"), (2, "b", "-D"), (5, "d", "+I"), (6, "e", "+I"))
+        assert table.changes(held, newest) == changed
+        assert table.changed_keys(held, newest) >= {(1,), (2,), (5,), (6,)}
+
+
 @on_spark
 class TestRaces(SparkLake, Races):
     pass
@@ -342,6 +360,15 @@ class TestLocalCrashes(LocalLake, Crashes):
 
 @on_spark
 class TestLog(SparkLake, Log):
+    pass
+
+
+@on_spark
+class TestChanges(SparkLake, Changes):
+    pass
+
+
+class TestLocalChanges(LocalLake, Changes):
     pass
 
 

@@ -188,11 +188,11 @@ def test_tables_that_have_not_reached_the_sink_are_told_of(race: Race, caplog: p
     runner = race.run()
     ahead = "the topic that it publishes to holds epoch 1, which these tables have not reached"
     (alarm,) = alarms_of(runner, None)
-    assert alarm.startswith(ahead)
+    assert alarm.text.startswith(ahead)
     race.give(5)
     for _ in range(2):
         runner.run(until_idle=True)
-    assert [message for message in caplog.messages if ahead in message] == [f"race: {alarm}"]
+    assert [message for message in caplog.messages if ahead in message] == [f"race: {alarm.text}"]
     assert list(alarms_of(runner, runner.ledger.latest)) == [alarm]
     before = runner.ledger.latest
     race.give(3)

@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping
 from functools import partial
 from typing import Generic, TypeVar
 
-from attrs import define, evolve
+from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Mark
-from ...domain.errors import VersionNotFound
+from ...domain.errors import VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Version
 from ...domain.table.schema import Schema
 from ...domain.table.spec import TableSpec
@@ -23,10 +23,36 @@ from .stored_file import Folder
 BEFORE_ALL = -1
 """The version of a table that does not exist yet."""
 
+_FEW_COMMITS, _MOST_COMMITS = 256, 4000
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 LogT = TypeVar("LogT", bound="FollowedLog")
 VersionT = TypeVar("VersionT")
+
+
+@define(eq=False)
+class KeptCommits:
+    """Parsed commits by version. Those that an expiry has deleted are dropped from time to time."""
+
+    _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
+    _full: int = field(init=False, default=_FEW_COMMITS)
+
+    def get(self, version: int) -> CommitFile | None:
+        """A commit; None if it is not kept."""
+        return self._commits.get(version)
+
+    def put(self, version: int, commit: CommitFile) -> CommitFile:
+        """Keep a commit, and return it."""
+        return keep(self._commits, version, commit, _MOST_COMMITS)
+
+    def drop_deleted(self, folder: Folder) -> None:
+        """Drop what the log in a folder lacks, if there are twice as many commits as after the last time."""
+        if len(self._commits) < self._full:
+            return
+        oldest = min((file.version for file in folder.log_files()), default=0)
+        for version in [each for each in self._commits if each < oldest]:
+            del self._commits[version]
+        self._full = max(_FEW_COMMITS, 2 * len(self._commits))
 
 
 class FollowedLog(ABC):
@@ -81,12 +107,17 @@ class FollowedLog(ABC):
         """What Delta's metadata says of the table, which exists, at its newest version."""
 
     @abstractmethod
+    def has(self, files: Iterable[DataFile]) -> bool:
+        """Whether these files still exist; files of the newest known version are not looked up."""
+
     def check_present(self, version: int, files: Iterable[DataFile]) -> None:
-        """Check that the files of a version still exist; files of the newest known version are not looked up.
+        """Check that the files of a version still exist.
 
         Raises:
             VersionExpired: one of them has been deleted.
         """
+        if not self.has(files):
+            raise VersionExpired(self.expired_message(version))
 
     @abstractmethod
     def folder(self) -> Folder:

@@ -20,12 +20,11 @@ from ..shared.in_turn import in_turn
 from ..spark.jvm import each_of, java_class, option, sequence
 from .actions import CommitFile, DataFile
 from .folder import TableFolder
-from .followed_log import BEFORE_ALL, FollowedLog, keep
+from .followed_log import BEFORE_ALL, FollowedLog, KeptCommits, keep
 from .spec import TableMetadata
 from .transaction import Transaction
 
 _KEPT_VERSIONS = 16
-_KEPT_COMMITS = 4000
 _KEPT_ACTIONS = 1000
 _STEPS = 50
 
@@ -38,7 +37,7 @@ class TableLog(FollowedLog):
     path: str
     _lock: RLock = field(init=False, factory=RLock)
     _files: OrderedDict[int, dict[str, DataFile]] = field(init=False, factory=OrderedDict)
-    _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
+    _commits: KeptCommits = field(init=False, factory=KeptCommits)
     _actions: OrderedDict[str, Any] = field(init=False, factory=OrderedDict)
     _snapshots: OrderedDict[int, Any] = field(init=False, factory=OrderedDict)
     _opened: Any = field(init=False, default=None)
@@ -57,8 +56,9 @@ class TableLog(FollowedLog):
 
     @in_turn
     def commit(self, version: int) -> CommitFile:
-        if version in self._commits:
-            return self._commits[version]
+        if (known := self._commits.get(version)) is not None:
+            return known
+        self._commits.drop_deleted(self.folder())
         text = self._log.store().read(self._commit_file(version), self._log.newDeltaHadoopConf()).mkString("\n")
         try:
             parsed = CommitFile.parse(text)
@@ -67,7 +67,7 @@ class TableLog(FollowedLog):
                 f"version {version} of {self.path}: the file of its commit cannot be read ({error}); put it back from a"
                 " backup"
             ) from error
-        return keep(self._commits, version, parsed, _KEPT_COMMITS)
+        return self._commits.put(version, parsed)
 
     def check_listed(self, version: int) -> None:
         self._commit_file(version)
@@ -81,15 +81,14 @@ class TableLog(FollowedLog):
         self._files.move_to_end(version)
         return self._files[version]
 
-    def check_present(self, version: int, files: Iterable[DataFile]) -> None:
-        current, path = self.files(self.newest_known), java_class(self.session, "org.apache.hadoop.fs.Path")
-        settings = self._log.newDeltaHadoopConf()
-        for file in files:
-            if file.path in current:
-                continue
-            place = path(self._log.dataPath(), path(java_class(self.session, "java.net.URI")(file.path)))
-            if not place.getFileSystem(settings).exists(place):
-                raise VersionExpired(self.expired_message(version))
+    def has(self, files: Iterable[DataFile]) -> bool:
+        current = self.files(self.newest_known)
+        return all(file.path in current or self._exists(file) for file in files)
+
+    def _exists(self, file: DataFile) -> bool:
+        path, uri = (java_class(self.session, name) for name in ("org.apache.hadoop.fs.Path", "java.net.URI"))
+        place = path(self._log.dataPath(), path(uri(file.path)))
+        return bool(place.getFileSystem(self._log.newDeltaHadoopConf()).exists(place))
 
     def frame(self, version: int, files: Iterable[DataFile]) -> DataFrame:
         """The rows of some files, with the columns of a version; later commits do not change the plan."""

@@ -74,14 +74,17 @@ class DeltaVersion(ABC, Generic[LogT, FrameT]):
         elif not files:
             return self.nothing(), self.nothing()
         else:
-            self.log.check_present(self.version, files)
             wanted = Matching(self.keys_in(files))
         places = {file.place for file in files}
         return before.content(wanted, places), self.content(wanted, places)
 
     def appended_since(self, before: Self) -> list[DataFile] | None:
-        """The files with all rows that a table with a log got after a version; None if rows were rewritten."""
+        """The files with all rows that a table with a log got after a version.
+
+        None if rows were rewritten, or if such files have expired: they were compacted, and no kept version has them.
+        """
         commits = [self.log.commit(number) for number in range(before.version + 1, self.version + 1)]
         if any(commit.rewrites for commit in commits):
             return None
-        return [file for commit in commits if commit.user_metadata is not None for file in commit.added]
+        files = [file for commit in commits if commit.user_metadata is not None for file in commit.added]
+        return files if self.log.has(files) else None

@@ -32,7 +32,7 @@ def status_of(runner: Runner, latency: Latency) -> PipelineStatus:
         bookkeeping = service.bookkeeping(snapshot) if latest else {}
         repeats = service.repeats(snapshot) if latest else None
         dead_letters = _count_dead_letters(runner, snapshot)
-    alarms = tuple(alarms_of(runner, latest))
+    alarms = tuple(each.text for each in alarms_of(runner, latest))
     return PipelineStatus(
         runner.pipeline, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats, ledger.engine
     )

@@ -24,7 +24,7 @@ from pathlib import Path
 import click
 from click.shell_completion import shell_complete
 
-from ...domain.errors import ConfigError, HeadwaterError, WaitTimeout
+from ...domain.errors import ConfigError, HeadwaterError, WaitTimeout, with_place
 from ..api import Headwater
 from ..config import load
 from ..config.json_schema import json_schema
@@ -122,7 +122,7 @@ def _invoke(context: click.Context) -> int:
     except HeadwaterError as error:
         if context.meta.get("verbose") or os.environ.get("HEADWATER_DEBUG", "0") != "0":
             traceback.print_exception(error)
-        print_message(": ".join(["headwater", *getattr(error, "__notes__", ()), str(error)]), ERROR)
+        print_message(f"headwater: {with_place(error)}", ERROR)
         return next((code for kind, code in _CODES.items() if isinstance(error, kind)), _FAILED)
     return _OK
 

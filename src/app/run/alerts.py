@@ -13,8 +13,8 @@ from attrs import define, field
 
 from ...adapters.webhook import Webhook
 from ...domain.epoch.epoch import Publication
-from ...domain.errors import HeadwaterError
-from ...domain.ports import Now
+from ...domain.errors import HeadwaterError, with_place
+from ...domain.ports import Alarm, Now
 from ..deployment.deployment import AlertSettings
 from .progress import exact_moment
 from .runner import Runner
@@ -49,14 +49,14 @@ def send_alerts(settings: AlertSettings, runners: Sequence[Runner]) -> Iterator[
         except (KeyboardInterrupt, SystemExit):  # whoever ends the run knows of it
             raise
         except BaseException as error:  # a panic of Polars is no Exception
-            known = isinstance(error, HeadwaterError)
-            alerts.send("stopped", f"the run has ended: {error if known else f'{type(error).__name__}: {error}'}")
+            why = with_place(error) if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
+            alerts.send("stopped", f"the run has ended: {why}")
             raise
 
 
 @define(eq=False)
 class Alerts:
-    """Sends an event for each alarm that begins, and for each that ends.
+    """Sends an event for each alarm that begins, and for each that ends; its text may change in between.
 
     Args:
         runners: of the run.
@@ -68,7 +68,7 @@ class Alerts:
     every: timedelta
     post: Callable[[Mapping[str, Any]], None]
     _looked: timedelta | None = field(init=False, default=None)
-    _known: set[tuple[str, str]] = field(init=False, factory=set)
+    _known: dict[tuple[str, str], str] = field(init=False, factory=dict)
 
     def check(self) -> None:
         """Look for alarms if it is time to."""
@@ -76,11 +76,11 @@ class Alerts:
         if self._looked is not None and now - self._looked < self.every:
             return
         self._looked = now
-        found = {(runner.pipeline, alarm) for runner in self.runners for alarm in _find_alarms(runner)}
-        for pipeline, alarm in sorted(found - self._known):
-            self.send("alarm", alarm, pipeline)
-        for pipeline, alarm in sorted(self._known - found):
-            self.send("resolved", alarm, pipeline)
+        found = {(runner.pipeline, each.about): each.text for runner in self.runners for each in _find_alarms(runner)}
+        for each in sorted(found.keys() - self._known.keys()):
+            self.send("alarm", found[each], each[0])
+        for each in sorted(self._known.keys() - found.keys()):
+            self.send("resolved", self._known[each], each[0])
         self._known = found
 
     def send(self, kind: str, message: str, pipeline: str | None = None, *, is_named: bool = False) -> None:
@@ -108,30 +108,30 @@ class _Forward(logging.Handler):
         return next((each.pipeline for each in self._alerts.runners if each.pipeline == first), None)
 
 
-def alarms_of(runner: Runner, latest: Publication | None) -> Iterator[str]:
+def alarms_of(runner: Runner, latest: Publication | None) -> Iterator[Alarm]:
     """Yield alarms of what a pipeline reads, and of what it publishes to; where finding them fails, the error."""
     for find in (_source_alarms, _sink_alarms):
         try:
             yield from find(runner, latest)
         except HeadwaterError as error:
-            yield str(error)
+            yield Alarm(str(error))
 
 
-def _source_alarms(runner: Runner, latest: Publication | None) -> Iterable[str]:
+def _source_alarms(runner: Runner, latest: Publication | None) -> Iterable[Alarm]:
     now = Now(runner.clock.now(), watermark=latest.watermark if latest else None)
     return runner.source.alarms(latest.offsets if latest else None, now)
 
 
-def _sink_alarms(runner: Runner, latest: Publication | None) -> Iterator[str]:
+def _sink_alarms(runner: Runner, latest: Publication | None) -> Iterator[Alarm]:
     held = runner.publisher.sink.published() if runner.publisher else None
     # A run may have published since `latest` was read, so that is read again.
     if held and is_ahead(held, latest) and is_ahead(held, runner.current_ledger().latest):
-        yield describe_ahead(held)
+        yield Alarm(describe_ahead(held))
 
 
-def _find_alarms(runner: Runner) -> Iterable[str]:
+def _find_alarms(runner: Runner) -> Iterable[Alarm]:
     try:
         with runner.turn:
             return list(alarms_of(runner, runner.current_ledger().latest))
     except HeadwaterError as error:  # its tables cannot be read just now
-        return [str(error)]
+        return [Alarm(str(error))]

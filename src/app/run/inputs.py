@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 
@@ -31,7 +31,7 @@ class Pipelines:
     Their ledgers are opened once for each piece of work, not for each question: see `refresh`.
 
     Args:
-        reader: the name of the pipeline that reads.
+        reader: the name of the pipeline that reads, which holds its leases.
         runner: returns the runner of a pipeline by its name.
     """
 
@@ -50,6 +50,14 @@ class Pipelines:
     def spec(self, each: ViewOf) -> ViewSpec:
         """The view of an input."""
         return each.of(self.runner(each.pipeline).service)
+
+    def settings_of(self, inputs: Mapping[str, ViewOf | PlainTable]) -> dict[str, str]:
+        """The present settings of the inputs' views, by input, without views that have none."""
+        views = {name: each for name, each in inputs.items() if isinstance(each, ViewOf)}
+        found = {
+            name: self.runner(each.pipeline).service.view_settings(self.spec(each).name) for name, each in views.items()
+        }
+        return {name: settings for name, settings in found.items() if settings is not None}
 
     def latest(self, pipeline: str) -> Publication | None:
         """The newest publication of a pipeline."""
@@ -70,11 +78,19 @@ class Pipelines:
         Raises:
             VersionExpired: that version has expired.
         """
-        return self._upkeep(pipeline).pin(publication, f"pipeline {self.reader}", HOLD)
+        return self._upkeep(pipeline).pin(publication, self._holder, HOLD)
+
+    def release(self, pipeline: str, keep: Collection[Publication]) -> None:
+        """Release what the reader has pinned of a pipeline, in other processes too, except these publications."""
+        self._upkeep(pipeline).release(self._holder, keep)
 
     def has_expired(self, pipeline: str, publication: Publication) -> bool:
         """Whether the rows of a publication of a pipeline have expired; never those of the newest."""
         return publication != self.latest(pipeline) and self._upkeep(pipeline).has_expired(publication)
+
+    @property
+    def _holder(self) -> str:
+        return f"pipeline {self.reader}"
 
     def _upkeep(self, pipeline: str) -> Upkeep:
         runner, ledger = self._open(pipeline)
@@ -134,7 +150,8 @@ class PipelineInputs(Source):
                 now = {at: each.publication for at, each in snapshots.items()}
         except (VersionExpired, VersionNotFound):
             return False
-        return plan.is_like(evolve(plan, published=self._published(now)))
+        views = self._pipelines.settings_of(self.settings.inputs)
+        return plan.is_like(evolve(plan, published=self._published(now), views=views))
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
@@ -168,8 +185,8 @@ class PipelineInputs(Source):
         known = [mark for mark in marks if mark is not None]
         watermark = min(known) if known and len(known) == len(marks) else None
         epochs = {name: _epoch(latest[at]) for name, at in views.items()}
-        published = self._published(latest)
-        return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint, published)
+        published, settings = self._published(latest), self._pipelines.settings_of(self.settings.inputs)
+        return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint, published, settings)
 
     def _published(self, read: Mapping[str, Publication | None]) -> dict[str, str]:
         """The times at which publications of the inputs were made, by input; `read` has them by pipeline."""

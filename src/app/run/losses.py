@@ -48,6 +48,7 @@ class Losses:
     _tally: Tally = field(init=False, factory=Tally)
     _reasons: Counter[str] = field(init=False, factory=Counter)
     _warned: bool = field(init=False, default=False)
+    _summarized: int = field(init=False, default=0)
 
     def check(self, epoch: Epoch, step: Step, so_far: Tally | None) -> Loss | None:
         """Return the loss of an epoch if it exceeds the limit, else None. Call this before anything is committed.
@@ -104,8 +105,9 @@ class Losses:
         )
 
     def summarize(self) -> None:
-        """Log the dead letters of the run at its end, if an epoch exceeded the limit."""
-        if self._reasons:
+        """Log the dead letters of the run at its end, if an epoch exceeded the limit; again only if more have come."""
+        if self._reasons and self._tally.dead_letters != self._summarized:
+            self._summarized = self._tally.dead_letters
             _log.warning(
                 "%s: in this run %s became dead letters: %s; `headwater dead-letters` lists them",
                 self.pipeline,

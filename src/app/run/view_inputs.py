@@ -13,8 +13,9 @@ from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
 from ...domain.epoch.watermark import advance, format_time
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
+from ...domain.ledger.generation import folder_name
 from ...domain.ledger.upkeep import Pin
-from ...domain.ports import Now, Source
+from ...domain.ports import Alarm, Now, Source
 from ...domain.service.base import ReadAt, Service
 from ...domain.service.input import ViewInput
 from ...domain.service.materialized_view import ViewPlan, ViewSettings
@@ -52,17 +53,22 @@ class ViewInputs(Source):
     Args:
         settings: of the view.
         runner: returns the runner of a pipeline by its name.
+        generation: of the view's tables that is being built; None for the current one.
     """
 
     settings: ViewSettings
     runner: Callable[[str], Runner]
+    generation: int | None = None
     _pipelines: Pipelines = field(init=False)
     _pins: dict[tuple[str, int], Pin] = field(init=False, factory=dict)
+    _released: ViewPlan | None = field(init=False, default=None)
 
     format = "inputs"
 
     def __attrs_post_init__(self) -> None:
-        self._pipelines = Pipelines(self.settings.pipeline, self.runner)
+        # A rebuild runs beside other processes, and must leave their leases alone.
+        reader = folder_name(self.settings.pipeline, self.generation or 1)
+        self._pipelines = Pipelines(reader, self.runner)
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The newest event time that all inputs have reached, with a version of each."""
@@ -116,12 +122,12 @@ class ViewInputs(Source):
         names = {each.pipeline: name for name, each in self.settings.inputs.items()}.values()
         return show_epochs((found.inputs[name], was.get(name, NOTHING_YET)) for name in names)
 
-    def alarms(self, after: Offsets | None, now: Now) -> Iterator[str]:  # noqa: ARG002 - the port's
+    def alarms(self, after: Offsets | None, now: Now) -> Iterator[Alarm]:  # noqa: ARG002 - the port's
         """The reasons why the view is held back: an input that cannot be read yet, and inputs that lag."""
         self._pipelines.refresh()
         found = self._next(None if after is None else ViewPlan.of(after))
         if isinstance(found, Blocker):
-            yield str(found)
+            yield Alarm(str(found), f"held back by input {found.input}")
         if not self.settings.aligned:
             return
         marks = {name: mark for name in self.settings.inputs if (mark := self._watermark(name))}
@@ -131,7 +137,8 @@ class ViewInputs(Source):
         for name, mark in marks.items():
             if marks[ahead] - mark > self.settings.lag:
                 behind = show_duration(_whole_seconds(marks[ahead] - mark))
-                yield f"input {name} lags {behind} behind {ahead}: the view is held back at {format_time(mark)}"
+                text = f"input {name} lags {behind} behind {ahead}: the view is held back at {format_time(mark)}"
+                yield Alarm(text, f"input {name} lags")
 
     # ---- the moment ------------------------------------------------------------------------------------------------
 
@@ -180,7 +187,8 @@ class ViewInputs(Source):
         """The plan that reads these publications of the inputs."""
         epochs = {name: each.epoch.number for name, each in read.items()}
         published = {name: each.published_at.isoformat() for name, each in read.items()}
-        return ViewPlan(epochs, as_of, watermark, self._fingerprint, published)
+        views = self._pipelines.settings_of(self.settings.inputs)
+        return ViewPlan(epochs, as_of, watermark, self._fingerprint, published, views)
 
     def _shared_moment(self, limit: datetime) -> datetime | Blocker:
         """The newest moment up to a limit at which all materialized views among the inputs have a publication."""
@@ -239,7 +247,7 @@ class ViewInputs(Source):
         return None
 
     def _is_current(self, plan: ViewPlan) -> bool:
-        """Whether the inputs have the publications that a plan reads; they may have been built again since."""
+        """Whether a plan reads the inputs as they are: they may have been built again or edited since."""
         read = {name: self._publication(name, epoch) for name, epoch in plan.inputs.items()}
         return self._plan_of(read, plan.as_of, plan.watermark).reads_same(plan)
 
@@ -278,7 +286,7 @@ class ViewInputs(Source):
             return {}
         try:
             self._lease(plan)
-            if self._is_current(plan) and not any(map(self._edited, plan.inputs, plan.inputs.values())):
+            if self._is_current(plan) and not any(self._edited(plan, name) for name in plan.inputs):
                 return self._places(plan)
         except (VersionExpired, VersionNotFound):
             pass
@@ -289,10 +297,14 @@ class ViewInputs(Source):
         assert publication is not None  # else nothing would have been planned
         return publication
 
-    def _edited(self, name: str, epoch: int) -> bool:
-        """Whether the settings of an input's view have been edited since an epoch."""
+    def _edited(self, plan: ViewPlan, name: str) -> bool:
+        """Whether an input's view was edited after the epoch that a plan of an old version reads.
+
+        Plans of later versions record by which settings they read.
+        """
         view = self._pipelines.spec(self.settings.inputs[name]).name
-        return view in self._service(name).changed_views(self._publication(name, epoch).fingerprint)
+        read = self._publication(name, plan.inputs[name])
+        return name not in plan.views and view in self._service(name).changed_views(read.fingerprint)
 
     def _lease(self, plan: ViewPlan) -> None:
         for name, epoch in plan.inputs.items():
@@ -316,6 +328,16 @@ class ViewInputs(Source):
                 self._lease(last)
         for pin in old.values():
             pin.release()
+        if last and last != self._released:
+            self._release_left(last)
+
+    def _release_left(self, last: ViewPlan) -> None:
+        """Release what earlier processes have leased, except what the last epoch read."""
+        for pipeline in {each.pipeline for each in self.settings.inputs.values()}:
+            self._pipelines.release(
+                pipeline, [pin.publication for (at, _), pin in self._pins.items() if at == pipeline]
+            )
+        self._released = last
 
 
 def _whole_seconds(span: timedelta) -> timedelta:

@@ -63,11 +63,13 @@ class SourceParts(Parts):
         sources: opens sources on the engine of the backend.
         settings: the sources of the deployment, by name.
         runner: returns the runner of another pipeline by its name.
+        generation: of the pipeline's tables that is being built; None for the current one.
     """
 
     sources: Sources
     settings: Mapping[str, SourceSettings]
     runner: Callable[[str], Runner]
+    generation: int | None = None
 
     def open(self, name: str, **records: Any) -> StreamSource:
         """Open a source of the deployment.

@@ -55,7 +55,7 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
 
     def open(self, settings: ViewSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - it has no source
         """Open views of other pipelines, as of one event time."""
-        return ViewInputs(settings, parts.runner)
+        return ViewInputs(settings, parts.runner, parts.generation)
 
     def reads(self, settings: ViewSettings) -> Mapping[str, ViewOf]:
         return settings.inputs

@@ -169,7 +169,7 @@ class Container:
         pipeline = self.deployment.pipelines[name]
         store = parts.store if generation is None else parts.store.for_building(name, generation)
         output = pipeline.publish if generation is None else None
-        kind, given = kind_of(pipeline), self._source_parts(parts, others)
+        kind, given = kind_of(pipeline), self._source_parts(parts, others, generation)
         service = kind.build(pipeline.service, given)
         return {
             "pipeline": name,
@@ -207,7 +207,7 @@ class Container:
         parts = self._source_parts(self._large or self._parts, lambda other: others(other).large)
         return kind_of(pipeline).history(pipeline.service, pipeline, tables, files, parts)
 
-    def _source_parts(self, parts: EngineParts, others: Others) -> SourceParts:
+    def _source_parts(self, parts: EngineParts, others: Others, generation: int | None = None) -> SourceParts:
         small = self._large is not None and parts is self._parts
         return SourceParts(
             parts.engine,
@@ -216,6 +216,7 @@ class Container:
             parts.sources,
             self.deployment.sources,
             others,
+            generation,
         )
 
     def close(self) -> None:

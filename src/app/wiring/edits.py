@@ -16,6 +16,7 @@ from ...domain.ledger.generation import generation_of, read_generations
 from ...domain.ledger.ledger import Ledger
 from ...domain.ports import Clock, KeptStore
 from ...domain.service.base import Service
+from ...domain.service.input import ViewOf
 from ...domain.source.bulk import BULK, CHANGELOG
 from ..config import Deployment, PipelineSettings
 from ..read.keyed_views import feed_of
@@ -178,11 +179,18 @@ class _Planner:
         for view in pipeline.materialize:
             if f"{name}.{view}" not in latest.tables:
                 yield f"view {view} will be stored: the next epoch writes all of its rows"
-        for each in kind_of(pipeline).reads(pipeline.service).values():
-            read = self.services[each.pipeline]
-            at = self._latest.get(each.pipeline)
-            if at and each.of(read).name in read.changed_views(at.fingerprint):
-                yield f"input {each} was edited: all rows are computed again when it changes"
+        settings = service.views_read(latest)
+        for key, each in kind_of(pipeline).reads(pipeline.service).items():
+            if self._edited(each, settings.get(key)):
+                yield f"input {each} was edited: all rows that are computed from it are computed again"
+
+    def _edited(self, each: ViewOf, settings: str | None) -> bool:
+        """Whether a view has been edited since it was read under these settings; None: they were not recorded."""
+        service, latest = self.services[each.pipeline], self._latest.get(each.pipeline)
+        view = each.of(service).name
+        if settings is not None:
+            return service.view_settings(view) not in {settings, None}
+        return latest is not None and view in service.changed_views(latest.fingerprint)
 
     # ---- sources ---------------------------------------------------------------------------------------------------
 

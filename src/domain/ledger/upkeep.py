@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from secrets import token_hex
@@ -220,6 +220,13 @@ class Upkeep:
     def leases(self) -> list[Lease]:
         """All leases on the pipeline's tables; ended leases may be included."""
         return [lease for table in self.ledger.tables for lease in self.keeper.leases(table)]
+
+    def release(self, holder: str, keep: Collection[Publication]) -> None:
+        """Release the leases of a holder, except those that hold all tables of one of these publications."""
+        held, kept = self._held(), [self._pinned(each) for each in keep]
+        for lease in self.leases():
+            if lease.holder == holder and held.get(lease.id) not in kept:
+                self.keeper.unpin(lease.table, lease.id)
 
     def unpin(self, lease: str) -> None:
         """Release all leases of a name.

@@ -7,7 +7,18 @@ from __future__ import annotations
 
 from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, FrameOrder, Order, QueryEngine, RankMethod
 from .sinks import Receipt, StreamSink
-from .sources import BulkRows, BulkSource, DeadLetterReader, Now, Pace, PushedFrame, Source, StreamSource, other_kind
+from .sources import (
+    Alarm,
+    BulkRows,
+    BulkSource,
+    DeadLetterReader,
+    Now,
+    Pace,
+    PushedFrame,
+    Source,
+    StreamSource,
+    other_kind,
+)
 from .system import Clock
 from .tables import (
     BaseReading,
@@ -25,6 +36,7 @@ from .tables import (
 )
 
 __all__ = [
+    "Alarm",
     "BaseReading",
     "BulkRows",
     "BulkSource",

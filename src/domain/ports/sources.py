@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from uuid import uuid4
 
 import narwhals as nw
-from attrs import field, frozen
+from attrs import Factory, field, frozen
 
 from ..epoch.batch import Batch
 from ..epoch.epoch import Epoch, OffsetRange, Offsets
@@ -31,6 +31,19 @@ class Pace(Enum):
     """In a run that ends when its sources are drained: by the watermark only; the clock is ignored."""
     CLOSE = "close"
     """At the end of such a run: an epoch is due if any input has changed."""
+
+
+@frozen
+class Alarm:
+    """A problem that needs an operator.
+
+    Args:
+        text: the problem and its reason, for display.
+        about: identifies the problem while it lasts; set it if the text has numbers that change.
+    """
+
+    text: str
+    about: str = field(default=Factory(lambda self: self.text, takes_self=True))
 
 
 @frozen
@@ -191,8 +204,8 @@ class Source(DeadLetterReader, Protocol):
         """
         self.check_complete(former.after, former.until)
 
-    def alarms(self, after: Offsets | None, now: Now) -> Iterable[str]:  # noqa: ARG002 - overriding methods use it
-        """Problems that need an operator, each with its reason.
+    def alarms(self, after: Offsets | None, now: Now) -> Iterable[Alarm]:  # noqa: ARG002 - overriding methods use it
+        """Problems that need an operator.
 
         Args:
             after: the offsets of the latest epoch; None before the first.

@@ -19,7 +19,7 @@ from ..ledger.label import Label
 from ..ledger.ledger import Snapshot
 from ..ledger.upcoming import Upcoming, estimate
 from ..table.change import Change
-from ..table.fingerprint import changed_decoding, changed_settings, changed_views
+from ..table.fingerprint import changed_decoding, changed_settings, changed_views, view_settings
 from ..table.net_changes import net_changes
 from ..table.spec import TableSpec
 from ..table.view_spec import ViewSpec
@@ -189,6 +189,17 @@ class Service(Protocol):
         Whoever keeps rows of such a view, as of a publication with that fingerprint, must compute all of them again.
         """
         return changed_views(fingerprint, self.fingerprint)
+
+    def view_settings(self, name: str) -> str | None:
+        """The settings that a view's rows depend on although no stored row does, as text; None if it has none.
+
+        Whoever keeps rows of the view must compute all of them again if these settings differ from those of then.
+        """
+        return view_settings(self.fingerprint, name)
+
+    def views_read(self, publication: Publication) -> Mapping[str, str]:  # noqa: ARG002 - overriding methods use it
+        """The `view_settings` under which a publication has read its inputs, by input, as far as it records them."""
+        return {}
 
     def prepare(self, batch: Batch) -> Batch:
         """Compute ahead of `step` what does not depend on the tables, and keep it in `Batch.prepared`.

@@ -14,7 +14,7 @@ from ..epoch.batch import Batch
 from ..epoch.epoch import Epoch, OffsetRange, Offsets
 from ..epoch.key_range import KeyRange
 from ..errors import BadInput, HeadwaterError, SourceUnavailable, StoreUnavailable, TableDamaged
-from ..ports import BulkSource, Now, PushedFrame, Source, StreamSource
+from ..ports import Alarm, BulkSource, Now, PushedFrame, Source, StreamSource
 from .record_spec import RecordSpec
 from .topic_group import TOPIC, join_ranges, member_range
 
@@ -177,11 +177,11 @@ class BulkGroup(Source):
         chunks = self.bulk.lag(so_far.get(BULK))
         return f"{self.changelog.lag(so_far.get(CHANGELOG))}{', bulk: ' + chunks if chunks else ''}"
 
-    def alarms(self, after: Offsets | None, now: Now) -> Iterable[str]:
+    def alarms(self, after: Offsets | None, now: Now) -> Iterable[Alarm]:
         """The chunks that cannot be read."""
         if self.bulk.repeatable:  # this process finds unreadable chunks only by planning them
             self.bulk.plan((after or {}).get(BULK), now.watermark)
-        return self.bulk.trouble
+        return map(Alarm, self.bulk.trouble)
 
 
 def _may_be_damage(error: Exception) -> bool:

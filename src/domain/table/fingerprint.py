@@ -114,6 +114,15 @@ def changed_views(built: str, now: str) -> frozenset[str]:
     return frozenset(name for name, _, _ in _differences(_VIEWS, built, now))
 
 
+def view_settings(fingerprint_: str, view: str) -> str | None:
+    """The settings that a view's rows depend on although no stored row does; None if there are none on record.
+
+    >>> view_settings(fingerprint("a", {}, views={"top": 10}), "top")
+    '10'
+    """
+    return _part(_VIEWS, fingerprint_).get(view)
+
+
 def changed_decoding(built: str, now: str, part: str = DECODING) -> str | None:
     """The settings of sources that differ, with old and new values, for display; None if none does.
 
@@ -126,9 +135,14 @@ def changed_decoding(built: str, now: str, part: str = DECODING) -> str | None:
 
 def _differences(part: str, *fingerprints: str) -> list[tuple[str, str, str]]:
     """The names whose values differ, with both values; a name that only one of them has is left out."""
-    stored = (split_parts(each).get(part) for each in fingerprints)
-    old, new = (each if isinstance(each, dict) else {} for each in stored)  # a wide table's is a text for each topic
+    old, new = (_part(part, each) for each in fingerprints)
     return [(name, old[name], new[name]) for name in new if name in old and old[name] != new[name]]
+
+
+def _part(part: str, fingerprint_: str) -> Mapping[str, str]:
+    """A part of a fingerprint that has a value for each name; empty if it is not on record."""
+    found = split_parts(fingerprint_).get(part)
+    return found if isinstance(found, dict) else {}  # a wide table's is a text for each topic
 
 
 def _describe(differences: Iterable[tuple[str, str, str]]) -> str:

@@ -19,7 +19,7 @@ from attrs import define, field, frozen
 from ....domain.errors import NotInstalled, NotSupported, StoreUnavailable, TableDamaged, VersionExpired
 from ...shared.in_turn import in_turn
 from ..actions import ACTIONS, CommitFile, DataFile, action_json
-from ..followed_log import BEFORE_ALL, FollowedLog, keep
+from ..followed_log import BEFORE_ALL, FollowedLog, KeptCommits, keep
 from ..spec import TableMetadata
 from .checkpoint import read_checkpoint
 from .disk import Disk
@@ -29,7 +29,6 @@ from .storage import Storage
 
 _WRITER = "headwater"
 _KEPT_VERSIONS = 32
-_KEPT_COMMITS = 4000
 _CHECKPOINT_INTERVAL = "delta.checkpointInterval"
 _READER, _WRITER_FEATURES = 3, 7
 _KNOWN_FEATURES = frozenset({"appendOnly", "invariants", "columnMapping", "timestampNtz", "vacuumProtocolCheck"})
@@ -96,7 +95,7 @@ class LocalLog(FollowedLog):
     _lock: RLock = field(init=False, factory=RLock)
     _newest: LogState = field(init=False, factory=LogState)
     _states: OrderedDict[int, LogState] = field(init=False, factory=OrderedDict)
-    _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
+    _commits: KeptCommits = field(init=False, factory=KeptCommits)
 
     def folder(self) -> LocalFolder:
         return LocalFolder(self.path, self.storage)
@@ -121,6 +120,7 @@ class LocalLog(FollowedLog):
             self._check_whole(logged)
         elif not is_there:
             self._check_present()
+        self._commits.drop_deleted(self.folder())
         return self._newest.version
 
     @property
@@ -129,11 +129,11 @@ class LocalLog(FollowedLog):
 
     @in_turn
     def commit(self, version: int) -> CommitFile:
-        if version in self._commits:
-            return self._commits[version]
+        if (known := self._commits.get(version)) is not None:
+            return known
         if (text := self.folder().commit_text(version)) is None:
             raise VersionExpired(self.expired_message(version))
-        return keep(self._commits, version, self._parse(version, text), _KEPT_COMMITS)
+        return self._commits.put(version, self._parse(version, text))
 
     def check_listed(self, version: int) -> None:
         if not self.folder().has_commit(version):
@@ -166,10 +166,9 @@ class LocalLog(FollowedLog):
     def metadata(self) -> TableMetadata:
         return self._newest.table
 
-    def check_present(self, version: int, files: Iterable[DataFile]) -> None:
+    def has(self, files: Iterable[DataFile]) -> bool:
         current = self._newest.files
-        if any(file.path not in current and not self.folder().has(file) for file in files):
-            raise VersionExpired(self.expired_message(version))
+        return all(file.path in current or self.folder().has(file) for file in files)
 
     @in_turn
     def append(
@@ -235,7 +234,7 @@ class LocalLog(FollowedLog):
         if self._newest.version != BEFORE_ALL:
             keep(self._states, self._newest.version, self._newest, _KEPT_VERSIONS)
         self._move_to(self._newest.after(commit))
-        keep(self._commits, self._newest.version, commit, _KEPT_COMMITS)
+        self._commits.put(self._newest.version, commit)
 
     def _reopen(self) -> bool:
         """Begin again at the newest checkpoint; False if it is not beyond what is known."""

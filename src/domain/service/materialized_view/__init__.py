@@ -7,6 +7,7 @@ affected keys, with one net change per key.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
@@ -81,6 +82,9 @@ class MaterializedView(Service):
     def recomputes(self, fingerprint: str) -> bool:
         """Whether its settings have changed; see `Service.recomputes`."""
         return fingerprint != self.fingerprint
+
+    def views_read(self, publication: Publication) -> Mapping[str, str]:
+        return ViewPlan.of(publication.offsets).views
 
     def exact_as_of(self, publication: Publication) -> datetime | None:
         return ViewPlan.of(publication.offsets).as_of

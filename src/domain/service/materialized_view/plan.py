@@ -22,6 +22,8 @@ class ViewPlan:
         settings: the fingerprint of the view's settings.
         published: for each input the time at which that epoch was published (UTC, as text). It differs if the input's
             pipeline was built again. Empty in plans of old versions, which did not record it.
+        views: for each input the settings under which its view is read; see `view_settings`. Without views that have
+            none; empty in plans of old versions, which did not record them.
     """
 
     inputs: Mapping[str, int]
@@ -29,11 +31,16 @@ class ViewPlan:
     watermark: datetime | None
     settings: str
     published: Mapping[str, str] = field(factory=dict, eq=False)
+    views: Mapping[str, str] = field(factory=dict, eq=False)
 
     def reads_same(self, other: ViewPlan) -> bool:
-        """Whether both plans read the same publications; if that is all that is known, the same epochs."""
-        known = self.published.keys() & other.published.keys()
-        return self.inputs == other.inputs and all(self.published[name] == other.published[name] for name in known)
+        """Whether both plans read the same rows: the same publications, under the same settings of the views.
+
+        What one of them does not record is taken to be the same.
+        """
+        records = ((self.published, other.published), (self.views, other.views))
+        same = all(one[name] == another[name] for one, another in records for name in one.keys() & another.keys())
+        return self.inputs == other.inputs and same
 
     def to_offsets(self) -> dict[str, Any]:
         """The plan as offsets of an epoch."""
@@ -43,10 +50,12 @@ class ViewPlan:
             "watermark": self.watermark and self.watermark.isoformat(),
             "settings": self.settings,
             "published": dict(self.published),
+            "views": dict(self.views),
         }
 
     @classmethod
     def of(cls, offsets: Offsets) -> ViewPlan:
         """The plan from offsets that `to_offsets` made."""
         as_of, watermark = (offsets[name] and datetime.fromisoformat(offsets[name]) for name in ("as_of", "watermark"))
-        return cls(offsets["inputs"], as_of, watermark, offsets["settings"], offsets.get("published", {}))
+        published, views = (offsets.get(name, {}) for name in ("published", "views"))
+        return cls(offsets["inputs"], as_of, watermark, offsets["settings"], published, views)

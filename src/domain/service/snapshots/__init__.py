@@ -66,6 +66,9 @@ class Snapshots(Service):
         read = Plan.of(publication.offsets).inputs
         return {name: at if isinstance(at := read.get(name), int) else None for name in self.reads}
 
+    def views_read(self, publication: Publication) -> Mapping[str, str]:
+        return Plan.of(publication.offsets).views
+
     def expect(self, publications: Sequence[Publication], now: datetime) -> Upcoming:
         return self._settings.schedule.expect(publications, now)
 

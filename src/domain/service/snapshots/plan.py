@@ -30,6 +30,8 @@ class Plan:
         settings: the fingerprint of the inputs and queries; see `SnapshotSettings.fingerprint`.
         published: by input, the time at which the pipeline's epoch was published (UTC, as text). It differs if the
             pipeline was built again. Without plain tables; empty in plans of old versions, which did not record it.
+        views: by input, the settings under which its view is read; see `view_settings`. Without views that have none;
+            empty in plans of old versions, which did not record them.
     """
 
     inputs: Mapping[str, int | str]
@@ -37,6 +39,7 @@ class Plan:
     planned_at: datetime
     settings: str
     published: Mapping[str, str] = field(factory=dict)
+    views: Mapping[str, str] = field(factory=dict)
 
     def is_like(self, other: Plan) -> bool:
         """Whether both plans give the same tables."""
@@ -44,11 +47,13 @@ class Plan:
         return same and all(self.reads_same(other, name) for name in self.inputs)
 
     def reads_same(self, other: Plan, name: str) -> bool:
-        """Whether both plans read the same state of an input; of a pipeline, the same publication."""
-        if self.inputs[name] != other.inputs.get(name):
-            return False
-        times = {each.published[name] for each in (self, other) if name in each.published}
-        return len(times) <= 1
+        """Whether both plans read the same state of an input; of a view, the same publication under the same settings.
+
+        What one of them does not record is taken to be the same.
+        """
+        records = ((self.published, other.published), (self.views, other.views))
+        same = all(one[name] == another[name] for one, another in records if name in one and name in another)
+        return self.inputs[name] == other.inputs.get(name) and same
 
     @property
     def label(self) -> str | None:
@@ -63,6 +68,7 @@ class Plan:
             "planned_at": self.planned_at.isoformat(),
             "settings": self.settings,
             "published": dict(self.published),
+            "views": dict(self.views),
         }
 
     @classmethod
@@ -70,8 +76,9 @@ class Plan:
         """Convert the result of `to_offsets` back to a plan."""
         label = offsets["label"]
         watermark = None if label is None else datetime.fromisoformat(label)
-        planned_at, published = datetime.fromisoformat(offsets["planned_at"]), offsets.get("published", {})
-        return cls(offsets["inputs"], watermark, planned_at, offsets["settings"], published)
+        planned_at = datetime.fromisoformat(offsets["planned_at"])
+        published, views = (offsets.get(name, {}) for name in ("published", "views"))
+        return cls(offsets["inputs"], watermark, planned_at, offsets["settings"], published, views)
 
 
 @frozen

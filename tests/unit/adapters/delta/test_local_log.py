@@ -8,13 +8,14 @@ from contextlib import suppress
 from threading import Barrier, BrokenBarrierError
 from typing import TYPE_CHECKING
 
+import pytest
+
 from headwater.adapters.delta.local.folder import LocalFolder
 from headwater.adapters.delta.local.log import LocalLog
+from headwater.domain.errors import VersionExpired
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pytest
 
 METADATA = {"schemaString": '{"type":"struct","fields":[]}', "partitionColumns": [], "configuration": {}}
 
@@ -48,3 +49,17 @@ def test_two_threads_that_follow_a_log_apply_each_commit_once(tmp_path: Path, mo
     assert log.newest() == 1
     assert set(log.files(0)) == {"0.parquet"}
     assert set(log.files(1)) == {"0.parquet", "1.parquet"}
+
+
+def test_commits_that_an_expiry_has_deleted_do_not_stay_in_memory(tmp_path: Path) -> None:
+    log = LocalLog(str(tmp_path))
+    for version in range(255):
+        write(tmp_path, version)
+    assert log.newest() == 254
+    for version in range(250):
+        (tmp_path / "_delta_log" / f"{version:020}.json").unlink()
+    write(tmp_path, 255)
+    assert log.newest() == 255
+    assert [file.path for version in (250, 255) for file in log.commit(version).added] == ["250.parquet", "255.parquet"]
+    with pytest.raises(VersionExpired):
+        log.commit(249)

@@ -17,6 +17,7 @@ from headwater.adapters import webhook
 from headwater.adapters.webhook import Webhook
 from headwater.app.run.alerts import Alerts, send_alerts
 from headwater.domain.errors import BadInput, ConfigError
+from headwater.domain.ports import Alarm
 from headwater.testing.clock import NOW
 
 if TYPE_CHECKING:
@@ -97,6 +98,29 @@ def test_the_end_of_a_run_by_an_error_is_sent(receiver: Receiver, tmp_path: Path
     assert "column 'at' is missing from the header" in event["message"]
 
 
+def test_the_end_of_a_run_by_an_error_names_its_place(receiver: Receiver, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("id\n1\n")
+    text = f"""
+backend.name = "memory"
+alerts.webhook = "{receiver.address}"
+[sources.orders]
+kind = "files"
+path = "{tmp_path}"
+format = "csv"
+schema = "id bigint, at timestamp"
+event_time = "at"
+[pipelines.curve]
+service = "cumulate"
+source = "orders"
+step = "1m"
+measures = {{ n = "count(*)" }}
+"""
+    with pytest.raises(BadInput):
+        Headwater.from_text(text).run(until_idle=True)
+    (event,) = receiver.events
+    assert event["message"].startswith("the run has ended: <text>:4: sources.orders (pipeline curve): ")
+
+
 class Panic(BaseException):
     """As Polars raises one."""
 
@@ -140,24 +164,25 @@ def test_an_alarm_is_sent_when_it_begins_and_when_it_ends(receiver: Receiver, tm
     (runner,) = headwater.start()
     told: list[tuple[str, str, str | None]] = []
     now = [timedelta()]
-    alarms: list[str] = []
+    alarms: list[Alarm] = []
     runner.clock = type("Clock", (), {"now": lambda _: NOW.time, "elapsed": lambda _: now[0]})()  # type: ignore[assignment]
     runner.source.alarms = lambda after, moment: alarms  # type: ignore[method-assign] # noqa: ARG005
     alerts = Alerts(
         [runner], timedelta(seconds=30), lambda event: told.append((event["kind"], event["message"], event["pipeline"]))
     )
     alerts.check()
-    alarms.append("an input is late")
+    alarms.append(Alarm("the disk is full"))
     alerts.check()  # too early to look again
     assert told == []
-    for _ in range(3):
+    for hours in (1, 2, 3):
+        alarms[1:] = [Alarm(f"an input is {hours}h late", "an input is late")]
         now[0] += timedelta(seconds=30)
         alerts.check()
-    assert told == [("alarm", "an input is late", "curve")]
+    assert told == [("alarm", "an input is 1h late", "curve"), ("alarm", "the disk is full", "curve")]
     alarms.clear()
     now[0] += timedelta(seconds=30)
     alerts.check()
-    assert told[1:] == [("resolved", "an input is late", "curve")]
+    assert told[2:] == [("resolved", "an input is 3h late", "curve"), ("resolved", "the disk is full", "curve")]
 
 
 def test_a_webhook_that_fails_for_a_moment_is_tried_again(receiver: Receiver) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headwater.app.run.alerts import Alerts
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -145,6 +146,20 @@ class TestAlarms:
         assert alarms(trial) == told
         trial.set("pipelines.lines.lag", '"1h30m"')
         assert alarms(trial) == ()
+
+    def test_an_alarm_that_lasts_is_sent_once(self, trial: Trial) -> None:
+        order(trial, ("+I", 1, 7, 2, "09:00"))
+        customer(trial, ("+I", 7, "ann", 1, "08:00"))
+        trial.run()
+        headwater, told = trial.open(), list[str]()
+        sent = Alerts(headwater.start(["lines"]), timedelta(), lambda event: told.append(event["text"]))
+        for hour in (10, 11, 12):
+            sent.check()
+            order(trial, ("+I", hour, 7, 2, f"{hour}:00"))
+            headwater.run(["orders"], until_idle=True)
+        assert told == [
+            "headwater alarm: lines: input c lags 1h behind o: the view is held back at 2024-03-01T08:00:00Z"
+        ]
 
     def test_it_ends_when_the_input_has_come_up(self, trial: Trial) -> None:
         order(trial, ("+I", 1, 7, 2, "09:00"))
@@ -306,6 +321,40 @@ class TestLeases:
             trial.clock.sleep(timedelta(hours=11))
         self.go_on(trial, headwater, 20, 30)
         assert self.readable(headwater) == [2, 0]
+
+    def test_what_earlier_runs_have_leased_is_released(self, trial: Trial, ran: Headwater) -> None:
+        for minute in (20, 30, 40):
+            ran.close()
+            ran = trial.open()
+            order(trial, ("+I", minute, 7, minute, f"09:{minute}"))
+            ran.run(until_idle=True)
+        ran.upkeep("orders").expire(dry_run=False)
+        assert self.readable(ran) == [3]
+        leased = {(lease.holder, lease.id) for lease in ran.upkeep("orders").leases()}
+        assert [holder for holder, _ in leased] == ["pipeline lines"]
+
+    def test_what_others_have_leased_stays(self, trial: Trial, ran: Headwater) -> None:
+        for name in ("orders", "customers"):
+            ran.pin(name, hold=timedelta(hours=1), holder="somebody")
+        with ran.pin("orders", hold=timedelta(hours=1), holder="pipeline lines~2"):  # a rebuild of the view
+            ran.close()
+            ran = trial.open()
+            self.go_on(trial, ran, 20, 30)
+            ran.run(["lines"], until_idle=True)
+            held = {lease.holder for lease in ran.upkeep("orders").leases()}
+        assert held == {"pipeline lines", "pipeline lines~2", "somebody"}
+
+    def test_a_rebuild_leaves_the_leases_of_runs_alone(self, tmp_path: Path) -> None:
+        with ExitStack() as exits:
+            trial = Trial(tmp_path, "delta:local", exits)
+            trial.deploy(ORDERS)
+            order(trial, ("+I", 1, 7, 2, "09:00"))
+            customer(trial, ("+I", 7, "ann", 1, "09:00"))
+            trial.run()
+            trial.set("pipelines.lines.sql", '"SELECT o.id, c.name FROM o JOIN c ON c.id = o.customer"')
+            trial.rebuild("lines", meanwhile=lambda: order(trial, ("+I", 2, 7, 2, "09:30")))
+            held = {lease.holder for lease in trial.open().upkeep("orders").leases()}
+            assert held == {"pipeline lines", "pipeline lines~2"}
 
     def test_a_view_that_stood_still_for_too_long_is_computed_as_a_whole_and_tells_net_changes(
         self, trial: Trial, ran: Headwater

@@ -237,5 +237,6 @@ def test_the_moment_that_is_read_at_lies_before_the_watermark_where_rows_may_com
 
 
 def test_a_plan_survives_its_offsets() -> None:
-    plan = ViewPlan({"o": 3}, None, None, "abc")
-    assert ViewPlan.of(plan.to_offsets()) == plan
+    plan = ViewPlan({"o": 3}, None, None, "abc", {"o": "noon"}, {"o": "10"})
+    found = ViewPlan.of(plan.to_offsets())
+    assert (found, found.published, found.views) == (plan, plan.published, plan.views)

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import evolve
 
 from headwater.domain.epoch.epoch import Epoch, Publication
 from headwater.domain.errors import ConfigError
@@ -74,6 +75,7 @@ def plan(at: datetime = NOON, watermark: datetime | None = None, settings: str =
 class TestPlans:
     def test_they_come_back_as_they_went(self) -> None:
         made = plan(NOON, NOON + timedelta(microseconds=500_000), shop=3, tags="ab12")
+        made = evolve(made, published={"shop": "noon"}, views={"shop": "10"})
         assert Plan.of(made.to_offsets()) == made
         assert made.label == "2024-03-01T12:00:00.5Z"
         assert Plan.of(plan().to_offsets()).label is None
@@ -85,10 +87,14 @@ class TestPlans:
             (plan(shop=2), False),
             (plan(shop=1, tags="x"), False),
             (plan(settings="edited"), False),
+            (evolve(plan(), published={"shop": "noon"}, views={"shop": "10"}), True),
+            (evolve(plan(), published={"shop": "later"}, views={"shop": "10"}), False),
+            (evolve(plan(), published={"shop": "noon"}, views={"shop": "20"}), False),
+            (evolve(plan(), published={"shop": "noon"}), True),
         ],
     )
     def test_what_the_same_comes_of(self, other: Plan, *, like: bool) -> None:
-        assert plan().is_like(other) is like
+        assert evolve(plan(), published={"shop": "noon"}, views={"shop": "10"}).is_like(other) is like
 
 
 class TestSchedule:
