@@ -16,6 +16,7 @@ from .node_types import NODE_TYPES
 from .parsing import DIALECT, parse
 from .qualified import check_where, qualified, sqlglot_schema
 from .spellings import with_known_spellings
+from .subqueries import check_subqueries
 from .types import INTERVAL, OTHER, VOID, named, set_type, type_of
 
 _STRUCTURE = frozenset(
@@ -105,6 +106,7 @@ def type_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> TypedQuery:
     _check_known(tree)
     _check_branches(tree)
     _check_carried(tree)
+    check_subqueries(tree)
     columns = ((each.alias_or_name, _known(type_of(each))) for each in tree.selects)
     return TypedQuery(tree, Schema(Column(spelling.get(name, name), found) for name, found in columns))
 
