@@ -50,6 +50,9 @@ NUMBERS: list[tuple[str, str, list[Any]]] = [
     ("-amt", "decimal(18,2)", [Decimal("-10.25"), None, Decimal("-0.05"), Decimal("3.45")]),
     ("n + null", "int", [None] * 4),
     ("2L", "bigint", [2] * 4),
+    ("-2147483648", "int", [-2147483648] * 4),
+    ("-9223372036854775808", "bigint", [-9223372036854775808] * 4),
+    ("round(cast(f as float), 2)", "float", [1.5, None, -2.5, 2.6700000762939453]),
     ("-0.5 * amt", "decimal(20,3)", [Decimal("-5.125"), None, Decimal("-0.025"), Decimal("1.725")]),
 ]
 CONDITIONS: list[tuple[str, str, list[Any]]] = [

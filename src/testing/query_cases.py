@@ -216,6 +216,11 @@ QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
         "id bigint, x int, y int",
         [(1, None, None), (2, -7, None), (3, 9, 7), (4, 0, None)],
     ),
+    (
+        "select id, lag(amt, 1, 0.555) over (order by id) as l, lead(m, 1, 1.5) over (order by id) as e from t order by id",
+        "id bigint, l decimal(18,2), e int",
+        [(1, Decimal("0.56"), None), (2, Decimal("10.25"), 0), (3, None, 3), (4, Decimal("0.05"), 1)],
+    ),
     ("select max(n) as n, count(*) as c from t where id > 100", "n int, c bigint", [(None, 0)]),
     (
         "select id, (select max(u.tag) from u where u.id = t.id) as x from t order by id",

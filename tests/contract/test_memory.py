@@ -94,6 +94,8 @@ class TestDuckQueriesRefuse(PolarsFrames):
             ("extract(century from d)", "unknown part; known: year"),
             ("date_part(s, d)", "write the part as text"),
             ("round(f, -1)", "places"),
+            ("try_cast(s as int)", "other rules than CAST; write CAST"),
+            ("datediff(day, d, at)", r"write datediff\(end, start\)"),
             ("99999999999999999999", "beyond a bigint"),
             ("cast(amt as decimal(38,20)) * cast(amt as decimal(38,20))", "smaller decimals"),
         ],

@@ -13,6 +13,7 @@ from ..errors import ConfigError
 from ..table.schema import Column, DataType, Schema
 from .expression import Expression
 from .node_types import NODE_TYPES
+from .notation import check_notation, check_suffixes
 from .parsing import DIALECT, parse
 from .qualified import check_where, qualified, sqlglot_schema
 from .spellings import with_known_spellings
@@ -69,8 +70,10 @@ _REFUSED_ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Join: ("method",),
     exp.Group: ("all", "totals"),
     exp.Select: ("windows",),
+    exp.Star: ("except_", "except", "replace", "rename"),
     exp.Table: ("joins",),
     exp.Union: ("by_name",),
+    exp.With: ("recursive",),
 }
 
 
@@ -97,6 +100,7 @@ def type_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> TypedQuery:
     Raises:
         ConfigError: there is no such column or function, or its type is not known without Spark.
     """
+    check_notation(sql)
     tree = with_known_spellings(parse(sql))
     assert isinstance(tree, exp.Query)
     _check_known(tree)
@@ -108,6 +112,7 @@ def type_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> TypedQuery:
     _check_carried(tree)
     check_subqueries(tree)
     _check_exploded(tree)
+    check_suffixes(sql, tree)
     columns = ((each.alias_or_name, _known(type_of(each))) for each in tree.selects)
     return TypedQuery(tree, Schema(Column(spelling.get(name, name), found) for name, found in columns))
 

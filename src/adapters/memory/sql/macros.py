@@ -42,9 +42,13 @@ MACROS = (
         ELSE CAST(TRY_CAST(hw_day(trim(t)) AS DATE) AS TIMESTAMP) END""",
     """hw_substring(t, p, n) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END, greatest(n, 0))""",
     """hw_tail(t, p) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END)""",
+    """hw_decimal(x) AS CAST(CAST(CAST(x AS DOUBLE) AS VARCHAR) AS DECIMAL(38, 20))""",
     # Doubles are rounded as their shortest text; from 2^53 on they have no fraction.
     """hw_round(x, n) AS CASE WHEN abs(x) >= 9007199254740992 THEN x
-        ELSE CAST(round(CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 20)), n) AS DOUBLE) END""",
+        ELSE CAST(round(hw_decimal(x), n) AS DOUBLE) END""",
+    # Spark rounds floats as doubles.
+    """hw_round_float(x, n) AS CASE WHEN abs(x) >= 9007199254740992 THEN x
+        ELSE CAST(CAST(round(hw_decimal(x), n) AS VARCHAR) AS REAL) END""",
     """hw_quotient(a, b) AS a / CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_div(a, b) AS a // CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_mod(a, b) AS a % CASE WHEN b = 0 THEN NULL ELSE b END""",

@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from ....domain.errors import ConfigError
 from ....domain.sql.node_types import COMPARISONS, DATE_UNITS
 from ....domain.sql.parts import TIMES, branches_of, keys_of, meeting, places_of, texts_of, unit_of, values_of
 from ....domain.sql.types import DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, type_of
@@ -54,6 +55,11 @@ def _quotient_sql(node: exp.Expr) -> exp.Expr:
     return call("hw_quotient", cast_to(node.args["this"], DOUBLE), cast_to(node.args["expression"], DOUBLE))
 
 
+def _negative_sql(node: exp.Expr) -> exp.Expr:
+    # DuckDB takes the least number of a type for one of the next larger type.
+    return as_type(node.copy(), type_of(node)) if isinstance(node.this, exp.Literal) else node
+
+
 def _whole_sql(node: exp.Expr) -> exp.Expr:
     name = "hw_div" if isinstance(node, exp.IntDiv) else "hw_mod"
     wanted = type_of(node)
@@ -97,7 +103,9 @@ def _rounded_sql(node: exp.Expr) -> exp.Expr:
     if wanted.name in INTEGERS:
         whole: exp.Expr = node.this
         return whole
-    return call("hw_round", cast_to(node.this, DOUBLE), places) if wanted == DOUBLE else as_type(node.this, wanted)
+    if wanted.name == "decimal":
+        return as_type(node.this, wanted)
+    return call("hw_round" if wanted == DOUBLE else "hw_round_float", node.this, places)
 
 
 def _ceiling_sql(function: str) -> Render:
@@ -123,6 +131,10 @@ def _days_sql(node: exp.Expr) -> exp.Expr:
 
 
 def _apart_sql(node: exp.Expr) -> exp.Expr:
+    if unit_of(node):
+        raise ConfigError(
+            f'{node.sql("spark")} counts whole days of 24 hours; write datediff(end, start), or use engine = "spark"'
+        )
     return call("hw_days_apart", cast_to(node.this, DATE), cast_to(node.expression, DATE))
 
 
@@ -140,6 +152,8 @@ def _months_sql(node: exp.Expr) -> exp.Expr:
 
 def _cast_sql(node: exp.Expr) -> exp.Expr:
     wanted = type_of(node)
+    if node.args.get("safe"):
+        raise ConfigError(f'{node.sql("spark")} follows other rules than CAST; write CAST, or use engine = "spark"')
     return cast_sql(node.this, wanted) if wanted.element else cast_to(node.this, wanted)
 
 
@@ -223,6 +237,7 @@ RENDERINGS: dict[type[exp.Expr], Render] = {
     exp.Add: _arithmetic_sql,
     exp.Sub: _arithmetic_sql,
     exp.Mul: _arithmetic_sql,
+    exp.Neg: _negative_sql,
     exp.Div: _quotient_sql,
     exp.IntDiv: _whole_sql,
     exp.Mod: _whole_sql,
