@@ -212,6 +212,17 @@ CASTS: list[tuple[str, str, list[Any]]] = [
     ),
     ("cast('' as int)", "int", [None] * 4),
     ("cast('2024-01-01 25:00:00' as timestamp)", "timestamp", [None] * 4),
+    ("cast('2024-01-01 24:00:00' as timestamp)", "timestamp", [None] * 4),
+    ("cast('2024-01-02 03:04Z' as timestamp)", "timestamp", [None] * 4),
+    ("cast('2024-01-02T03:04:05+19:00' as timestamp)", "timestamp", [None] * 4),
+    ("cast('2024-01-02T03:04:05+130' as timestamp)", "timestamp", [None] * 4),
+    ("cast('2024-01-02T03:04:05+01' as timestamp)", "timestamp", [utc("2024-01-02 02:04:05")] * 4),
+    ("cast('2024-01-02T03:04:05.5 -1:3' as timestamp)", "timestamp", [utc("2024-01-02 04:07:05.5")] * 4),
+    ("cast('2024-01-02T03:04:05.+01:00:30' as timestamp)", "timestamp", [utc("2024-01-02 02:03:35")] * 4),
+    ("cast('2024-01-02T03' as timestamp)", "timestamp", [utc("2024-01-02 03:00:00")] * 4),
+    ("cast('+02024-1-2 3:4' as timestamp)", "timestamp", [utc("2024-01-02 03:04:00")] * 4),
+    ("cast('+002024-01-02 x' as date)", "date", [date(2024, 1, 2)] * 4),
+    ("cast(replace(s, s, 'epoch') as date)", "date", [None] * 4),
 ]
 TIMES: list[tuple[str, str, list[Any]]] = [
     (
