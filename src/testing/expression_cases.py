@@ -76,6 +76,8 @@ CONDITIONS: list[tuple[str, str, list[Any]]] = [
     ("s not rlike '^a'", "boolean", [False, None, True, False]),
     ("n not between 0 and 8", "boolean", [False, None, True, True]),
     ("s rlike '^a.c$'", "boolean", [True, None, False, False]),
+    ("'a\u2028' rlike '^.{2}$' or 'a\r' rlike 'a.'", "boolean", [False] * 4),
+    ("'a\n' rlike 'a$' and 'a\r\n' rlike '^a$' and '\x0b' rlike '^[\\\\s]$'", "boolean", [True] * 4),
     ("s rlike '\\\\d'", "boolean", [False, None, True, False]),
     ("n is null", "boolean", [False, True, False, False]),
     ("b is true", "boolean", [True, False, False, False]),

@@ -97,6 +97,8 @@ class TestDuckQueriesRefuse(PolarsFrames):
             ("try_cast(s as int)", "other rules than CAST; write CAST"),
             ("at > 'epoch'", "write it in digits"),
             ("cast(' Today' as date)", "write it in digits"),
+            ("s rlike '(?m)^a'", r"has '\(\?m', which finds something else"),
+            ("explode(split(s, '|'))", "has a match that may be empty"),
             ("datediff(day, d, at)", r"write datediff\(end, start\)"),
             ("99999999999999999999", "beyond a bigint"),
             ("cast(amt as decimal(38,20)) * cast(amt as decimal(38,20))", "smaller decimals"),

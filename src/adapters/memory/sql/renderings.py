@@ -15,6 +15,7 @@ from ....domain.table.schema import INTEGERS, NUMBERS, DataType
 from ....domain.table.sums import mark
 from .arrays import array_sql, cast_sql, explode_sql, field_sql, split_sql
 from .casts import as_type, call, cast_in_place, cast_to, try_cast
+from .patterns import pattern_of
 
 Render: TypeAlias = Callable[[exp.Expr], exp.Expr]
 
@@ -96,6 +97,13 @@ def _trimmed_sql(node: exp.Expr) -> exp.Expr:
 
 def _like_sql(node: exp.Expr) -> exp.Expr:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
+
+
+def _matched_sql(node: exp.Expr) -> exp.Expr:
+    pattern = node.expression.unnest()
+    if isinstance(pattern, exp.Literal):  # others are known only when they are used
+        pattern = exp.Literal.string(pattern_of(pattern.name))
+    return call("regexp_matches", node.this, pattern)
 
 
 def _rounded_sql(node: exp.Expr) -> exp.Expr:
@@ -247,7 +255,7 @@ RENDERINGS: dict[type[exp.Expr], Render] = {
     exp.Sqrt: lambda node: call("sqrt", cast_to(node.this, DOUBLE)),
     exp.Pow: _power_sql,
     exp.Like: _like_sql,
-    exp.RegexpLike: _called("regexp_matches", "this", "expression"),
+    exp.RegexpLike: _matched_sql,
     exp.Concat: _joined_sql,
     exp.DPipe: _joined_sql,
     exp.Lower: _called("hw_lower", "this"),
