@@ -73,6 +73,7 @@ MACROS = (
     # Spark rounds floats as doubles.
     """hw_round_float(x, n) AS CASE WHEN abs(x) >= 9007199254740992 THEN x
         ELSE CAST(CAST(round(hw_decimal(x), n) AS VARCHAR) AS REAL) END""",
+    """hw_zeroed(x) AS x + CAST(0 AS REAL)""",
     """hw_quotient(a, b) AS a / CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_div(a, b) AS a // CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_mod(a, b) AS a % CASE WHEN b = 0 THEN NULL ELSE b END""",
