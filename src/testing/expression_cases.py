@@ -50,6 +50,9 @@ NUMBERS: list[tuple[str, str, list[Any]]] = [
     ("-amt", "decimal(18,2)", [Decimal("-10.25"), None, Decimal("-0.05"), Decimal("3.45")]),
     ("n + null", "int", [None] * 4),
     ("2L", "bigint", [2] * 4),
+    ("-2147483648", "int", [-2147483648] * 4),
+    ("-9223372036854775808", "bigint", [-9223372036854775808] * 4),
+    ("round(cast(f as float), 2)", "float", [1.5, None, -2.5, 2.6700000762939453]),
     ("-0.5 * amt", "decimal(20,3)", [Decimal("-5.125"), None, Decimal("-0.025"), Decimal("1.725")]),
 ]
 CONDITIONS: list[tuple[str, str, list[Any]]] = [
@@ -73,6 +76,8 @@ CONDITIONS: list[tuple[str, str, list[Any]]] = [
     ("s not rlike '^a'", "boolean", [False, None, True, False]),
     ("n not between 0 and 8", "boolean", [False, None, True, True]),
     ("s rlike '^a.c$'", "boolean", [True, None, False, False]),
+    ("'a\u2028' rlike '^.{2}$' or 'a\r' rlike 'a.'", "boolean", [False] * 4),
+    ("'a\n' rlike 'a$' and 'a\r\n' rlike '^a$' and '\x0b' rlike '^[\\\\s]$'", "boolean", [True] * 4),
     ("s rlike '\\\\d'", "boolean", [False, None, True, False]),
     ("n is null", "boolean", [False, True, False, False]),
     ("b is true", "boolean", [True, False, False, False]),
@@ -209,6 +214,17 @@ CASTS: list[tuple[str, str, list[Any]]] = [
     ),
     ("cast('' as int)", "int", [None] * 4),
     ("cast('2024-01-01 25:00:00' as timestamp)", "timestamp", [None] * 4),
+    ("cast('2024-01-01 24:00:00' as timestamp)", "timestamp", [None] * 4),
+    ("cast('2024-01-02 03:04Z' as timestamp)", "timestamp", [None] * 4),
+    ("cast('2024-01-02T03:04:05+19:00' as timestamp)", "timestamp", [None] * 4),
+    ("cast('2024-01-02T03:04:05+130' as timestamp)", "timestamp", [None] * 4),
+    ("cast('2024-01-02T03:04:05+01' as timestamp)", "timestamp", [utc("2024-01-02 02:04:05")] * 4),
+    ("cast('2024-01-02T03:04:05.5 -1:3' as timestamp)", "timestamp", [utc("2024-01-02 04:07:05.5")] * 4),
+    ("cast('2024-01-02T03:04:05.+01:00:30' as timestamp)", "timestamp", [utc("2024-01-02 02:03:35")] * 4),
+    ("cast('2024-01-02T03' as timestamp)", "timestamp", [utc("2024-01-02 03:00:00")] * 4),
+    ("cast('+02024-1-2 3:4' as timestamp)", "timestamp", [utc("2024-01-02 03:04:00")] * 4),
+    ("cast('+002024-01-02 x' as date)", "date", [date(2024, 1, 2)] * 4),
+    ("cast(replace(s, s, 'epoch') as date)", "date", [None] * 4),
 ]
 TIMES: list[tuple[str, str, list[Any]]] = [
     (

@@ -182,6 +182,17 @@ QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
         [(2,), (3,), (4,)],
     ),
     ("select id from t where id not in (select id from u)", "id bigint", []),
+    ("select id from t where id not in (select id from u) or id = 3", "id bigint", [(3,)]),
+    (
+        "select id, case when n in (select cast(id as int) as id from u) then 'in' else 'out' end as c, if(n not in (select cast(id as int) as id from u) and id > 1, 1, 0) as e from t order by id",
+        "id bigint, c string, e int",
+        [(1, "out", 0), (2, "out", 0), (3, "out", 0), (4, "in", 0)],
+    ),
+    (
+        "select id, (select count(*) from u where u.id = t.id) as c, (select count(*) as c from u where u.id < t.id) as e from t order by id",
+        "id bigint, c bigint, e bigint",
+        [(1, 2, 0), (2, 0, 2), (3, 0, 2), (4, 0, 2)],
+    ),
     (
         "select u.id, count(t.n) as c, sum(t.n) filter (where t.n > 8) as big from u left join t on t.id = u.id group by u.id order by u.id",
         "id bigint, c bigint, big bigint",
@@ -204,6 +215,11 @@ QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
         "select id, lead(n, 1, 0) over (order by id) as x, lag(n, 2) over (order by id) as y from t order by id",
         "id bigint, x int, y int",
         [(1, None, None), (2, -7, None), (3, 9, 7), (4, 0, None)],
+    ),
+    (
+        "select id, lag(amt, 1, 0.555) over (order by id) as l, lead(m, 1, 1.5) over (order by id) as e from t order by id",
+        "id bigint, l decimal(18,2), e int",
+        [(1, Decimal("0.56"), None), (2, Decimal("10.25"), 0), (3, None, 3), (4, Decimal("0.05"), 1)],
     ),
     ("select max(n) as n, count(*) as c from t where id > 100", "n int, c bigint", [(None, 0)]),
     (

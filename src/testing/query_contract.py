@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -182,6 +183,21 @@ class QueryEngineContract(ABC):
         tables = {"f": self.frame(rows, Schema.parse("d date, t timestamp"))}
         found = queries.query("SELECT d, t, date_add(d, -1) AS x FROM f", tables).collect(backend="polars")
         assert set(found.rows()) == {(*rows[0], date(9999, 12, 30)), (None, None, None)}
+
+    @pytest.mark.parametrize(
+        "sql",
+        [
+            "select distinct x from t",
+            "select x, count(*) as c from t group by x",
+            "select x as y, count(*) as c from t group by 1 order by 1",
+            "select x from t union select x from t",
+            "select x from t intersect select x from t",
+        ],
+    )
+    def test_a_group_has_no_zero_below_zero(self, queries: QueryEngine, sql: str) -> None:
+        tables = {"t": self.frame([(-0.0,), (-0.0,)], Schema.parse("x double"))}
+        ((found, *_),) = queries.query(sql, tables).collect(backend="polars").rows()
+        assert math.copysign(1, found) == 1
 
     def test_two_queries_know_nothing_of_each_other(self, queries: QueryEngine) -> None:
         schema = Schema.parse("x bigint")

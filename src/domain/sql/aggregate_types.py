@@ -17,6 +17,8 @@ _SUM_DIGITS = 10
 def count_type(node: exp.Expr) -> DataType:
     """The type of a count: of rows, or of one expression."""
     only(node, "this", "big_int")
+    if node.this is None:
+        raise ConfigError(f"{node.sql('spark')} counts nothing; write count(*)")
     if isinstance(node.this, exp.Distinct) and len(node.this.expressions) != 1:
         raise ConfigError(f"{node.sql('spark')} counts several columns; count one expression")
     return BIGINT
@@ -50,15 +52,42 @@ def extreme_type(node: exp.Expr) -> DataType:
 def window_type(node: exp.Expr) -> DataType:
     """The type of a function over a window."""
     only(node, "this", "partition_by", "order", "spec", "alias", "over")
-    if isinstance(node.this, _RANKS) and not node.args.get("order"):
-        raise ConfigError(f"{node.sql('spark')} needs an ORDER BY")
+    shown, order, spec = node.sql("spark"), node.args.get("order"), node.args.get("spec")
+    if isinstance(node.this, _RANKS) and not order:
+        raise ConfigError(f"{shown} needs an ORDER BY")
+    if isinstance(node.this, exp.Filter) or isinstance(node.this.this, exp.Distinct):
+        raise ConfigError(f"{shown}: Spark knows no DISTINCT or FILTER in a window; write sum(CASE WHEN … THEN … END)")
+    ordered = node.find_ancestor(exp.Order, exp.Query)
+    if isinstance(ordered, exp.Order) and isinstance(ordered.parent, exp.Query):
+        raise ConfigError(f"{shown} is in ORDER BY: select it as a column, and order by its name")
+    if spec and (isinstance(node.this, _RANKS) or not _is_frame(spec, order)):
+        raise ConfigError(f"{shown}: Spark does not take this frame; write ROWS BETWEEN 1 PRECEDING AND CURRENT ROW")
     return type_of(node.this)
 
 
+def _is_frame(spec: exp.Expr, order: exp.Expr | None) -> bool:
+    """Whether Spark knows a frame: so many rows, or values of a number, or times of a timestamp."""
+    bounds = [each for each in (spec.args.get("start"), spec.args.get("end")) if isinstance(each, exp.Expr)]
+    kind = str(spec.args.get("kind")).upper()
+    if spec.args.get("exclude") or kind not in {"ROWS", "RANGE"}:
+        return False
+    if kind == "ROWS" or not bounds:
+        return all(each.is_int for each in bounds)
+    if order is None or len(order.expressions) != 1:
+        return False
+    key = type_of(order.expressions[0].this)
+    times = key.name.startswith("timestamp")
+    return all(isinstance(each, exp.Interval) if times else each.is_int for each in bounds)
+
+
 def offset_type(node: exp.Expr) -> DataType:
-    """The type of the value in an earlier or later row."""
+    """The type of the value in an earlier or later row; the value where there is no such row is cast to it."""
     only(node, "this", "offset", "default")
-    return widest([type_of(node.this), *map(type_of, values_of(node, ("default",)))])
+    if (offset := node.args.get("offset")) is not None and not offset.is_int:
+        raise ConfigError(f"{node.sql('spark')}: write the offset as a whole number")
+    found = type_of(node.this)
+    widest([found, *map(type_of, values_of(node, ("default",)))])
+    return found
 
 
 def distinct_type(node: exp.Expr) -> DataType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -10,14 +11,21 @@ from sqlglot import exp
 from ..errors import ConfigError
 from ..table.schema import INTEGERS, NUMBERS, DataType
 from .aggregate_types import count_type, distinct_type, extreme_type, mean_type, offset_type, total_type, window_type
+from .condition_types import (
+    branched_type,
+    chosen_type,
+    compared,
+    filtering_type,
+    if_type,
+    is_type,
+    joining_type,
+    logical_type,
+    membership_type,
+)
 from .parts import (
     TIMES,
-    branches_of,
-    cases_of,
     check,
     field_of,
-    keys_of,
-    meeting,
     number_type,
     only,
     places_of,
@@ -57,7 +65,7 @@ DATE_UNITS = {
 """The units of ``trunc(date, unit)``."""
 _TIME_UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE", "SECOND"})
 _DAY_UNITS = frozenset({"YEAR", "QUARTER", "MONTH", "WEEK", "DAY"})
-_TRUTH = frozenset({"boolean"})
+_WHOLE, _PARTS = re.compile(r"[+-]?\d+"), re.compile(r"[+-]?\d+(\.\d+)?")
 _TEXT = frozenset({"string"})
 _TIMES_OR_TEXT = TIMES | _TEXT
 
@@ -70,31 +78,6 @@ def _of_this(node: exp.Expr) -> DataType:
     return type_of(node.this)
 
 
-def _logical(node: exp.Expr) -> DataType:
-    for each in node.iter_expressions():
-        check(each, _TRUTH, "a condition")
-    return BOOLEAN
-
-
-def _joining(node: exp.Expr) -> DataType:
-    if (on := node.args.get("on")) is not None:
-        check(on, _TRUTH, "a condition")
-    return BOOLEAN
-
-
-def _branched_type(node: exp.Expr) -> DataType:
-    if keys := keys_of(node):
-        meeting(keys)
-    else:
-        for each in cases_of(node):
-            check(each.this, _TRUTH, "a condition")
-    return widest(map(type_of, branches_of(node)))
-
-
-def _if_type(node: exp.Expr) -> DataType:
-    return type_of(node.args["true"]) if isinstance(node.parent, exp.Case) else _branched_type(node)
-
-
 def _sum_type(node: exp.Expr) -> DataType:
     """The type of an addition or a subtraction: of numbers, or of a time and an interval."""
     left, right = type_of(node.args["this"]), type_of(node.args["expression"])
@@ -105,7 +88,10 @@ def _sum_type(node: exp.Expr) -> DataType:
 
 
 def _interval_type(node: exp.Expr) -> DataType:
-    if not isinstance(node.this, exp.Literal) or unit_of(node).removesuffix("S") not in _TIME_UNITS:
+    number, unit = node.this, unit_of(node).removesuffix("S")
+    form = _PARTS if unit == "SECOND" else _WHOLE
+    known = isinstance(number, exp.Literal) and form.fullmatch(number.name)
+    if not known or unit not in _TIME_UNITS or unit == "QUARTER":
         raise ConfigError(f"{node.sql('spark')} is not an interval that is known without Spark; write INTERVAL 1 DAY")
     return INTERVAL
 
@@ -150,7 +136,7 @@ def _rounded_type(node: exp.Expr) -> DataType:
     if found.name == "decimal":
         precision, scale = digits(found)
         return limited(precision - scale + min(scale, places) + 1, min(scale, places))
-    return DOUBLE if found.name == "float" else found
+    return found
 
 
 def _ceiling_type(node: exp.Expr) -> DataType:
@@ -200,7 +186,7 @@ def _days_type(node: exp.Expr) -> DataType:
 def _apart_type(node: exp.Expr) -> DataType:
     _day_type(node)
     check(node.expression, _TIMES_OR_TEXT, "a date")
-    return INT
+    return BIGINT if unit_of(node) else INT
 
 
 def _date_type(node: exp.Expr) -> DataType:
@@ -225,27 +211,6 @@ def _subquery_type(node: exp.Expr) -> DataType:
     return type_of(node.this.selects[0]) if isinstance(node.this, exp.Query) else type_of(node.this)
 
 
-def _membership_type(node: exp.Expr) -> DataType:
-    only(node, "this", "expressions", "query")
-    query = node.args.get("query")
-    if query is None:
-        meeting([node.this, *node.expressions])
-    elif type_of(node.this) != type_of(query.unnest().selects[0]):
-        raise ConfigError(f"{node.sql('spark')} looks for another type than the query gives; cast one of them")
-    return BOOLEAN
-
-
-def _compared(*names: str) -> TypeOf:
-    """A comparison of these arguments."""
-
-    def typed(node: exp.Expr) -> DataType:
-        only(node, *names)
-        meeting(values_of(node, names))
-        return BOOLEAN
-
-    return typed
-
-
 def _texts(*names: str, answer: DataType = STRING) -> TypeOf:
     """A function with text arguments of these names, and no others."""
 
@@ -262,10 +227,6 @@ def _joined_type(node: exp.Expr) -> DataType:
     for each in texts_of(node):
         type_of(each)
     return STRING
-
-
-def _chosen_type(node: exp.Expr) -> DataType:
-    return widest(map(type_of, values_of(node, ("this", "expressions"))))
 
 
 def _date_part(node: exp.Expr) -> DataType:
@@ -302,22 +263,22 @@ NODE_TYPES: dict[type[exp.Expr], TypeOf] = {
     exp.Paren: _of_this,
     exp.Alias: _of_this,
     exp.Subquery: _subquery_type,
-    exp.And: _logical,
-    exp.Or: _logical,
-    exp.Not: _logical,
-    **dict.fromkeys(COMPARISONS, _compared("this", "expression")),
-    exp.Where: _logical,
-    exp.Having: _logical,
-    exp.Join: _joining,
-    exp.Between: _compared("this", "low", "high"),
-    exp.Is: _is(BOOLEAN),
-    exp.In: _membership_type,
+    exp.And: logical_type,
+    exp.Or: logical_type,
+    exp.Not: logical_type,
+    **dict.fromkeys(COMPARISONS, compared("this", "expression")),
+    exp.Where: filtering_type,
+    exp.Having: filtering_type,
+    exp.Join: joining_type,
+    exp.Between: compared("this", "low", "high"),
+    exp.Is: is_type,
+    exp.In: membership_type,
     exp.Exists: _is(BOOLEAN),
-    exp.Case: _branched_type,
-    exp.If: _if_type,
-    exp.Coalesce: _chosen_type,
-    exp.Greatest: _chosen_type,
-    exp.Least: _chosen_type,
+    exp.Case: branched_type,
+    exp.If: if_type,
+    exp.Coalesce: chosen_type,
+    exp.Greatest: chosen_type,
+    exp.Least: chosen_type,
     exp.Nullif: _of_this,
     exp.Add: _sum_type,
     exp.Sub: _sum_type,

@@ -9,6 +9,7 @@ from ..table.schema import NUMBERS, Column, DataType
 from .types import STRING, VOID, type_of, widest
 
 TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+TRUTH = frozenset({"boolean"})
 _MOST_PLACES = 20
 
 

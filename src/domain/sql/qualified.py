@@ -79,14 +79,14 @@ def check_where(tree: exp.Expr, schema: MappingSchema) -> None:
     for select in plain.find_all(exp.Select):
         where = select.args.get("where")
         given = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)}
-        own = _sources(select)
+        own = sources_of(select)
         for node in walk_in_scope(where.this) if where else ():
             # sqlglot and DuckDB prefer the name that is given to a column of an enclosing query.
             if isinstance(node, exp.Column) and (not node.table or (node.table not in own and node.name in given)):
                 raise SqlglotError(f"no table has column {node.name!r}, and WHERE cannot use a name that SELECT gives")
 
 
-def _sources(select: exp.Select) -> set[str]:
+def sources_of(select: exp.Select) -> set[str]:
     """The names of the tables and subqueries that a query joins."""
     from_ = select.args.get("from_") or select.args.get("from")
     joins = select.args.get("joins") or ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from functools import cache, reduce
+from math import isinf
 
 from sqlglot import exp
 
@@ -92,10 +93,13 @@ def literal_type(literal: exp.Expr) -> DataType:
     if literal.args["is_string"]:
         return STRING
     if "e" in text:
+        if isinf(float(text)):
+            raise ConfigError(f"number {text} is beyond a double; write cast('inf' as double)")
         return DOUBLE
     if "." in text:
         return _decimal_of(text)
-    bits = int(text).bit_length()
+    negative = isinstance(literal.parent, exp.Neg)  # the least number of a type has one bit more
+    bits = (int(text) - negative).bit_length()
     if bits > _BIGINT_DIGITS:
         raise ConfigError(f"number {text} is beyond a bigint; write it as a decimal, {text}.0")
     return INT if bits <= _INT_DIGITS else BIGINT

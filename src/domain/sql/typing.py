@@ -13,9 +13,11 @@ from ..errors import ConfigError
 from ..table.schema import Column, DataType, Schema
 from .expression import Expression
 from .node_types import NODE_TYPES
+from .notation import check_notation, check_suffixes
 from .parsing import DIALECT, parse
 from .qualified import check_where, qualified, sqlglot_schema
 from .spellings import with_known_spellings
+from .subqueries import aggregates, check_subqueries
 from .types import INTERVAL, OTHER, VOID, named, set_type, type_of
 
 _STRUCTURE = frozenset(
@@ -68,8 +70,10 @@ _REFUSED_ARGUMENTS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Join: ("method",),
     exp.Group: ("all", "totals"),
     exp.Select: ("windows",),
+    exp.Star: ("except_", "except", "replace", "rename"),
     exp.Table: ("joins",),
     exp.Union: ("by_name",),
+    exp.With: ("recursive",),
 }
 
 
@@ -96,6 +100,7 @@ def type_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> TypedQuery:
     Raises:
         ConfigError: there is no such column or function, or its type is not known without Spark.
     """
+    check_notation(sql)
     tree = with_known_spellings(parse(sql))
     assert isinstance(tree, exp.Query)
     _check_known(tree)
@@ -105,6 +110,9 @@ def type_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> TypedQuery:
     _check_known(tree)
     _check_branches(tree)
     _check_carried(tree)
+    check_subqueries(tree)
+    _check_exploded(tree)
+    check_suffixes(sql, tree)
     columns = ((each.alias_or_name, _known(type_of(each))) for each in tree.selects)
     return TypedQuery(tree, Schema(Column(spelling.get(name, name), found) for name, found in columns))
 
@@ -183,6 +191,18 @@ def _check_branches(tree: exp.Expr) -> None:
                     f"column {left.alias_or_name} is {type_of(left).ddl} in one query and {type_of(right).ddl} in the"
                     " other; cast it to one type in both"
                 )
+
+
+def _check_exploded(tree: exp.Expr) -> None:
+    """Refuse a query in which rows are made twice, or made and grouped: Spark and DuckDB do it in different orders."""
+    for select in tree.find_all(exp.Select):
+        made = [each for each in select.expressions if isinstance(each.unalias(), exp.Explode)]
+        grouped = aggregates(select) or any(each.find(exp.Window) for each in select.expressions)
+        if len(made) > 1 or (made and grouped):
+            raise ConfigError(
+                f"{made[-1].sql('spark')} is beside another explode, GROUP BY, an aggregate or a window, which Spark"
+                " computes in another order; explode in a subquery"
+            )
 
 
 def _check_carried(tree: exp.Expr) -> None:

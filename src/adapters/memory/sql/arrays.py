@@ -8,13 +8,15 @@ from ....domain.sql.parts import field_of
 from ....domain.sql.types import element_of, set_type, type_of
 from ....domain.table.schema import DataType
 from .casts import call, cast_in_place, cast_to
+from .patterns import separator_of
 
 _ELEMENT = "hw_element"
 
 
 def split_sql(node: exp.Expr) -> exp.Expr:
     """``split(text, pattern)``."""
-    return call("string_split_regex", node.this, node.args["expression"])
+    separator = exp.Literal.string(separator_of(node.args["expression"].name))
+    return call("string_split_regex", node.this, separator)
 
 
 def array_sql(node: exp.Expr) -> exp.Expr:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from sqlglot import exp
@@ -26,6 +27,8 @@ _PLAIN_SCALE = 6
 _EXACT_DIGITS = 15
 """A decimal of at most this many digits becomes the nearest double by one division."""
 _FLOATS = frozenset({"float", "double"})
+_SPECIAL = re.compile(r"\s*(epoch|now|today|tomorrow|yesterday)\b", re.IGNORECASE)
+"""Texts that mean a time to Spark where they are written out in a query."""
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
@@ -104,7 +107,10 @@ def _alike(found: DataType, wanted: DataType) -> bool:
 
 
 def _from_text(node: exp.Expr, wanted: DataType) -> exp.Expr:
-    node = call("hw_trimmed", node)
+    plain = node.unnest()
+    if wanted.name in _TIMES and isinstance(plain, exp.Literal) and _SPECIAL.match(plain.name):
+        raise ConfigError(f"{plain.sql('spark')} is a time that Spark knows only as a literal; write it in digits")
+    node = call("hw_stripped" if wanted.name in _TIMES else "hw_trimmed", node)
     if wanted.name in _FROM_TEXT:
         return call(_FROM_TEXT[wanted.name], node)
     if wanted.name in INTEGERS:

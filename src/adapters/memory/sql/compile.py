@@ -11,6 +11,7 @@ from ....domain.sql.typing import type_query
 from ....domain.table.schema import Schema
 from .casts import place_of, swap
 from .renderings import RENDERINGS
+from .zeros import normalize_zeros
 
 if TYPE_CHECKING:
     from sqlglot import exp
@@ -40,6 +41,7 @@ def compile_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> Compiled
         ConfigError: there is no such column or function, or DuckDB would give another result than Spark.
     """
     query = type_query(sql, tables)
+    normalize_zeros(query.tree)
     _render(query.tree)
     return CompiledQuery(query.tree.sql(dialect="duckdb"), query.schema)
 

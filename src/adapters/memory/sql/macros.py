@@ -18,33 +18,62 @@ MACROS = (
     r"""hw_whole(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+(\.\d*)?|\.\d*)')
         THEN regexp_replace(trim(t), '^([+-]?)(\d*).*$', '\10\2') END""",
     r"""hw_number(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?')
-        THEN trim(t) END""",
+        THEN trim(t)
+        WHEN strlen(t) <> length(t) AND regexp_full_match(t, '[+-]?[\p{Nd}.]+([eE][+-]?\p{Nd}+)?')
+        THEN error('digits other than 0 to 9 in "' || t || '"') END""",
     r"""hw_float(t) AS CASE
         WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?')
         THEN regexp_replace(trim(t), '[dDfF]$', '')
-        WHEN regexp_full_match(lower(trim(t)), '[+-]?inf(inity)?|nan') THEN trim(t) END""",
+        WHEN regexp_full_match(lower(trim(t)), '[+-]?inf(inity)?|nan') THEN trim(t)
+        WHEN regexp_full_match(t, '[+-]?0[xX][0-9a-fA-F.]+[pP][+-]?\d+[dDfF]?')
+        THEN error('a hexadecimal number in "' || t || '"; write it in decimal digits') END""",
     """hw_boolean(t) AS CASE
         WHEN lower(trim(t)) IN ('t', 'true', 'y', 'yes', '1') THEN true
         WHEN lower(trim(t)) IN ('f', 'false', 'n', 'no', '0') THEN false END""",
-    # A year, or a year and a month, means their first day.
-    r"""hw_day(t) AS CASE WHEN regexp_full_match(t, '\d{4}') THEN t || '-01-01'
-        WHEN regexp_full_match(t, '\d{4}-\d{1,2}') THEN t || '-01'
-        WHEN regexp_full_match(t, '\d{4}-\d{1,2}-\d{1,2}') THEN t END""",
-    r"""hw_date(t) AS TRY_CAST(hw_day(regexp_replace(trim(t), '^(\d{4}-\d{1,2}-\d{1,2})[ T].*$', '\1')) AS DATE)""",
+    # A year, or a year and a month, means their first day. A year may have a plus, and zeros before it.
+    r"""hw_year(t) AS regexp_replace(t, '^\+?0{0,3}(\d{4})(-|$)', '\1\2')""",
+    r"""hw_day(t) AS CASE WHEN regexp_full_match(hw_year(t), '\d{4}') THEN hw_year(t) || '-01-01'
+        WHEN regexp_full_match(hw_year(t), '\d{4}-\d{1,2}') THEN hw_year(t) || '-01'
+        WHEN regexp_full_match(hw_year(t), '\d{4}-\d{1,2}-\d{1,2}') THEN hw_year(t)
+        WHEN regexp_full_match(t, '(\+?\d{5,7}|-\d{4,7})(-\d{1,2}){0,2}')
+        THEN error('a year outside 1 to 9999 in "' || t || '"') END""",
+    r"""hw_date(t) AS TRY_CAST(
+        hw_day(regexp_replace(t, '(?s)^([+-]?\d{4,7}-\d{1,2}-\d{1,2})[ T].*$', '\1')) AS DATE)""",
+    """hw_offset(t) AS CAST(t[1:1] || '1' AS BIGINT)
+        * (CAST(t[2:3] AS BIGINT) * 3600 + CAST(t[4:5] AS BIGINT) * 60 + CAST(t[6:7] AS BIGINT))""",
+    # Hours alone, with minutes, or with seconds as well; without colons, or with them and fewer digits; at most 18:00.
+    r"""hw_zone(z) AS CASE WHEN z IN ('', 'Z') THEN 0
+        WHEN regexp_full_match(z, '[+-](?:(?:1[0-7]|0?\d)(?::[0-5]?\d|:[0-5]\d:[0-5]\d)?'
+            || '|(?:1[0-7]|0\d)[0-5]\d(?:[0-5]\d)?|18(?::00?|:00:00|00(?:00)?)?)')
+        THEN hw_offset(rpad(replace(regexp_replace(regexp_replace(
+            z, '^(.)(\d)(:|$)', '\10\2\3'), ':(\d)$', ':0\1'), ':', ''), 7, '0'))
+        WHEN regexp_matches(z, '[A-Za-z]{2}')
+        THEN error('a zone by name, "' || z || '": memory casts only times in UTC (Z) or with an offset') END""",
+    """hw_digits(t) AS CASE WHEN t = '' THEN '0' ELSE t END""",
+    r"""hw_moment(p) AS CASE WHEN p.day <> '' THEN TRY_CAST(hw_day(p.day) || ' ' || p.h || ':' || hw_digits(p.m)
+        || ':' || hw_digits(p.s) || '.' || left(p.part || '000000', 6) AS TIMESTAMP)
+        - to_seconds(hw_zone(regexp_replace(p.zone, '^[\x00-\x20]+', ''))) END""",
+    # The first form is by far the most frequent one, and DuckDB reads it as Spark does.
     r"""hw_timestamp(t) AS CASE
-        WHEN regexp_full_match(trim(t),
-            '\d{4}-\d{1,2}-\d{1,2}[ T]\d{1,2}:\d{1,2}(:\d{1,2}(\.\d{1,9})?)?(Z|[+-]\d{2}:?\d{2})?')
-        THEN CAST(TRY_CAST(trim(t) AS TIMESTAMPTZ) AS TIMESTAMP)
-        WHEN regexp_matches(t, '^\s*\d{4}-.*[ T].*[A-Za-z]{2}')
-        THEN error('a zone by name in "' || t || '": memory casts only times in UTC (Z) or with an offset')
-        WHEN regexp_matches(t, '^\s*T?\d{1,2}:')
+        WHEN regexp_full_match(t, '\d{4}-\d{1,2}-\d{1,2}[ T]([01]?\d|2[0-3]):\d{1,2}:\d{1,2}(\.\d{1,9})?'
+            || '(Z|[+-](0\d|1[0-7]):?[0-5]\d)?')
+        THEN CAST(TRY_CAST(t AS TIMESTAMPTZ) AS TIMESTAMP)
+        WHEN regexp_matches(t, '^[+-]?\d{4,6}-\d{1,2}-\d{1,2}[ T]')
+        THEN hw_moment(regexp_extract(t, '(?s)^([+-]?\d{4,6}-\d{1,2}-\d{1,2})[ T]([01]?\d|2[0-3])'
+            || '(?::([0-5]?\d)(?::([0-5]?\d)(?:\.(\d*))?(\D.*)?)?)?$', ['day', 'h', 'm', 's', 'part', 'zone']))
+        WHEN regexp_matches(t, '^T?\d{1,2}:|^T\d{1,2}$')
         THEN error('no day in "' || t || '": Spark would take today; write the day before it')
-        ELSE CAST(TRY_CAST(hw_day(trim(t)) AS DATE) AS TIMESTAMP) END""",
+        WHEN NOT regexp_matches(t, '^[+-]?\d{7}') THEN CAST(TRY_CAST(hw_day(t) AS DATE) AS TIMESTAMP) END""",
     """hw_substring(t, p, n) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END, greatest(n, 0))""",
     """hw_tail(t, p) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END)""",
+    """hw_decimal(x) AS CAST(CAST(CAST(x AS DOUBLE) AS VARCHAR) AS DECIMAL(38, 20))""",
     # Doubles are rounded as their shortest text; from 2^53 on they have no fraction.
     """hw_round(x, n) AS CASE WHEN abs(x) >= 9007199254740992 THEN x
-        ELSE CAST(round(CAST(CAST(x AS VARCHAR) AS DECIMAL(38, 20)), n) AS DOUBLE) END""",
+        ELSE CAST(round(hw_decimal(x), n) AS DOUBLE) END""",
+    # Spark rounds floats as doubles.
+    """hw_round_float(x, n) AS CASE WHEN abs(x) >= 9007199254740992 THEN x
+        ELSE CAST(CAST(round(hw_decimal(x), n) AS VARCHAR) AS REAL) END""",
+    """hw_zeroed(x) AS x + CAST(0 AS REAL)""",
     """hw_quotient(a, b) AS a / CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_div(a, b) AS a // CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_mod(a, b) AS a % CASE WHEN b = 0 THEN NULL ELSE b END""",

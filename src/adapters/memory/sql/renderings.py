@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from ....domain.errors import ConfigError
 from ....domain.sql.node_types import COMPARISONS, DATE_UNITS
 from ....domain.sql.parts import TIMES, branches_of, keys_of, meeting, places_of, texts_of, unit_of, values_of
 from ....domain.sql.types import DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, type_of
@@ -14,6 +15,7 @@ from ....domain.table.schema import INTEGERS, NUMBERS, DataType
 from ....domain.table.sums import mark
 from .arrays import array_sql, cast_sql, explode_sql, field_sql, split_sql
 from .casts import as_type, call, cast_in_place, cast_to, try_cast
+from .patterns import pattern_of
 
 Render: TypeAlias = Callable[[exp.Expr], exp.Expr]
 
@@ -54,6 +56,11 @@ def _quotient_sql(node: exp.Expr) -> exp.Expr:
     return call("hw_quotient", cast_to(node.args["this"], DOUBLE), cast_to(node.args["expression"], DOUBLE))
 
 
+def _negative_sql(node: exp.Expr) -> exp.Expr:
+    # DuckDB takes the least number of a type for one of the next larger type.
+    return as_type(node.copy(), type_of(node)) if isinstance(node.this, exp.Literal) else node
+
+
 def _whole_sql(node: exp.Expr) -> exp.Expr:
     name = "hw_div" if isinstance(node, exp.IntDiv) else "hw_mod"
     wanted = type_of(node)
@@ -92,12 +99,21 @@ def _like_sql(node: exp.Expr) -> exp.Expr:
     return exp.Escape(this=node.copy(), expression=exp.Literal.string("\\"))
 
 
+def _matched_sql(node: exp.Expr) -> exp.Expr:
+    pattern = node.expression.unnest()
+    if isinstance(pattern, exp.Literal):  # others are known only when they are used
+        pattern = exp.Literal.string(pattern_of(pattern.name))
+    return call("regexp_matches", node.this, pattern)
+
+
 def _rounded_sql(node: exp.Expr) -> exp.Expr:
     wanted, places = type_of(node), exp.Literal.number(places_of(node))
     if wanted.name in INTEGERS:
         whole: exp.Expr = node.this
         return whole
-    return call("hw_round", cast_to(node.this, DOUBLE), places) if wanted == DOUBLE else as_type(node.this, wanted)
+    if wanted.name == "decimal":
+        return as_type(node.this, wanted)
+    return call("hw_round" if wanted == DOUBLE else "hw_round_float", node.this, places)
 
 
 def _ceiling_sql(function: str) -> Render:
@@ -123,6 +139,10 @@ def _days_sql(node: exp.Expr) -> exp.Expr:
 
 
 def _apart_sql(node: exp.Expr) -> exp.Expr:
+    if unit_of(node):
+        raise ConfigError(
+            f'{node.sql("spark")} counts whole days of 24 hours; write datediff(end, start), or use engine = "spark"'
+        )
     return call("hw_days_apart", cast_to(node.this, DATE), cast_to(node.expression, DATE))
 
 
@@ -140,6 +160,8 @@ def _months_sql(node: exp.Expr) -> exp.Expr:
 
 def _cast_sql(node: exp.Expr) -> exp.Expr:
     wanted = type_of(node)
+    if node.args.get("safe"):
+        raise ConfigError(f'{node.sql("spark")} follows other rules than CAST; write CAST, or use engine = "spark"')
     return cast_sql(node.this, wanted) if wanted.element else cast_to(node.this, wanted)
 
 
@@ -223,6 +245,7 @@ RENDERINGS: dict[type[exp.Expr], Render] = {
     exp.Add: _arithmetic_sql,
     exp.Sub: _arithmetic_sql,
     exp.Mul: _arithmetic_sql,
+    exp.Neg: _negative_sql,
     exp.Div: _quotient_sql,
     exp.IntDiv: _whole_sql,
     exp.Mod: _whole_sql,
@@ -232,7 +255,7 @@ RENDERINGS: dict[type[exp.Expr], Render] = {
     exp.Sqrt: lambda node: call("sqrt", cast_to(node.this, DOUBLE)),
     exp.Pow: _power_sql,
     exp.Like: _like_sql,
-    exp.RegexpLike: _called("regexp_matches", "this", "expression"),
+    exp.RegexpLike: _matched_sql,
     exp.Concat: _joined_sql,
     exp.DPipe: _joined_sql,
     exp.Lower: _called("hw_lower", "this"),

@@ -1,0 +1,116 @@
+"""What a query may not contain without Spark, by its parts and their types."""
+
+import pytest
+
+from headwater.domain.errors import ConfigError
+from headwater.domain.sql.typing import type_query
+
+COLUMNS = (
+    "id bigint, n int, k smallint, g string, x boolean, amt decimal(18,2), r float, f double, d date, at timestamp,"
+    " a array<int>, b array<string>"
+)
+TABLES = {"t": dict(each.rsplit(" ", 1) for each in COLUMNS.split(", ")), "u": {"id": "bigint", "w": "int"}}
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select explode(a) as c, explode(b) as e from t",
+        "select explode(a) as c, count(*) as e from t group by 1",
+        "select explode(array(max(n), min(n))) as c from t",
+        "select explode(a) as c, row_number() over (order by id) as e from t",
+    ],
+)
+def test_rows_are_made_once_and_not_grouped_at_once(sql):
+    with pytest.raises(ConfigError, match="computes in another order; explode in a subquery"):
+        type_query(sql, TABLES)
+
+
+def test_rows_that_were_made_may_be_grouped():
+    type_query("select c, count(*) as n from (select distinct explode(a) as c from t) group by c", TABLES)
+
+
+@pytest.mark.parametrize(
+    ("expression", "ddl"),
+    [
+        ("-2147483648", "int"),
+        ("-9223372036854775808", "bigint"),
+        ("-(2147483648)", "bigint"),
+        ("round(r, 2)", "float"),
+        ("lag(k, 1, 0) over (order by id)", "smallint"),
+        ("lead(amt, 1, 0.555) over (order by id)", "decimal(18,2)"),
+        ("lag(d, 1, at) over (order by id)", "date"),
+        ("datediff(d, at)", "int"),
+        ("datediff(day, d, at)", "bigint"),
+        ("n + 2L", "bigint"),
+        ("sum(n) over (order by id rows between 2 preceding and unbounded following)", "bigint"),
+        ("sum(n) over (order by id range 1 preceding)", "bigint"),
+        ("sum(n) over (order by at range between interval 1 day preceding and current row)", "bigint"),
+        ("x is not true", "boolean"),
+        ("if(null, 1, 2)", "int"),
+        ("timestamp '2024-01-01 12:00:00.5+01:00'", "timestamp"),
+        ("cast(cast(n as long) as decimal(20, 2))", "decimal(20,2)"),
+        ("trunc(coalesce(d, d), 'MM')", "date"),
+    ],
+)
+def test_types_are_those_of_spark(expression, ddl):
+    assert type_query(f"select {expression} as c from t", TABLES).schema["c"].ddl == ddl
+
+
+@pytest.mark.parametrize(
+    ("expression", "told"),
+    [
+        ("count(distinct n) over (partition by g)", "no DISTINCT or FILTER in a window"),
+        ("sum(n) filter (where n > 0) over (order by id)", "no DISTINCT or FILTER in a window"),
+        ("lag(n, k) over (order by id)", "write the offset as a whole number"),
+        ("lag(n, 1L) over (order by id)", "write the offset as a whole number"),
+        ("lag(n) over (order by id rows between 1 preceding and current row)", "does not take this frame"),
+        ("sum(n) over (order by id groups between 1 preceding and current row)", "does not take this frame"),
+        ("sum(n) over (order by id rows between 1 preceding and current row exclude current row)", "this frame"),
+        ("sum(n) over (order by d range between interval 1 day preceding and current row)", "does not take this frame"),
+        ("sum(n) over (order by id rows between k preceding and current row)", "does not take this frame"),
+        ("n is true", "a condition is wanted"),
+        ("n in ()", "write FALSE"),
+        ("case when null then 1 end", "always null"),
+        ("count(*) filter (where null)", "always null"),
+        ("count()", r"write count\(\*\)"),
+        ("greatest(n)", "compares one value"),
+        ("1e400", "beyond a double"),
+        ("9223372036854775808", "beyond a bigint"),
+        ("at - interval 1 quarter", "not an interval"),
+        ("at - interval 1.5 days", "not an interval"),
+        ("amt + 2L", "write 2 without a suffix"),
+        ("-(3S) * amt", "write 3 without a suffix"),
+        ("[1, 2]", r"write array\(…\)"),
+        ("n isnull", "write IS NULL"),
+        ("n notnull", "IS NOT NULL"),
+        ("trunc(d, 'q')", "does not know the unit 'q'"),
+        ("date_trunc('W', at)", "does not know the unit 'W'"),
+        ("date_trunc(WEEK, at)", "does not know the unit 'WEEK'"),
+        ("strpos(g, 'a')", "no function strpos"),
+        ("day_of_week(d)", "no function day_of_week"),
+        ("cast(n as text)", "no type text"),
+        ("cast(b as array<int64>)", "no type int64"),
+        ("timestamp 'epoch'", "write it as DATE"),
+        ("date '2024-02-30'", "write it as DATE"),
+    ],
+)
+def test_what_spark_does_not_know(expression, told):
+    with pytest.raises(ConfigError, match=told):
+        type_query(f"select {expression} as c from t", TABLES)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select * except (w) from u",
+        "select * replace (1 as w) from u",
+        "with recursive q as (select 1 as x union all select x + 1 from q where x < 3) select x from q",
+        "select id from u where null",
+        "select t.id from t join u on null",
+        "select id from t order by rank() over (order by g)",
+    ],
+)
+def test_queries_that_spark_does_not_know(sql):
+    with pytest.raises(ConfigError, match=r"not known without Spark|always null|is in ORDER BY"):
+        type_query(sql, TABLES)
