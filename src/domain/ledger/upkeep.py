@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from secrets import token_hex
@@ -201,11 +201,7 @@ class Upkeep:
     def _held(self) -> Mapping[str, set[tuple[str, str]]]:
         """The leased table versions by lease name, for leases that have not ended."""
         now = self.ledger.clock.now()
-        held = defaultdict(set)
-        for lease in self.leases():
-            if lease.live(now):
-                held[lease.id].add((lease.table, lease.version))
-        return held
+        return _versions_held(lease for lease in self.leases() if lease.live(now))
 
     def _expired(self) -> set[tuple[str, str]]:
         return {(table, version) for table in self.ledger.tables for version in self.keeper.expired(table)}
@@ -223,9 +219,10 @@ class Upkeep:
 
     def release(self, holder: str, keep: Collection[Publication]) -> None:
         """Release the leases of a holder, except those that hold all tables of one of these publications."""
-        held, kept = self._held(), [self._pinned(each) for each in keep]
-        for lease in self.leases():
-            if lease.holder == holder and held.get(lease.id) not in kept:
+        leases, kept = [lease for lease in self.leases() if lease.holder == holder], list(map(self._pinned, keep))
+        held = _versions_held(leases)
+        for lease in leases:
+            if held[lease.id] not in kept:
                 self.keeper.unpin(lease.table, lease.id)
 
     def unpin(self, lease: str) -> None:
@@ -241,6 +238,14 @@ class Upkeep:
             )
         for each in found:
             self.keeper.unpin(each.table, each.id)
+
+
+def _versions_held(leases: Iterable[Lease]) -> dict[str, set[tuple[str, str]]]:
+    """The table versions that leases are on, by lease name."""
+    held = defaultdict(set)
+    for lease in leases:
+        held[lease.id].add((lease.table, lease.version))
+    return held
 
 
 def _versions_to_keep(table: str, verdicts: Sequence[Verdict]) -> set[Version]:

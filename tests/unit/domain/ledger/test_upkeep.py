@@ -194,6 +194,17 @@ class TestUpkeep:
         with pytest.raises(LeaseNotFound, match="no lease 'p-1'"):
             upkeep.unpin("p-1")
 
+    def test_the_leases_of_a_holder_are_released_except_those_on_what_it_reads(self, store: MemoryStore) -> None:
+        ledger = opened(store)
+        publish(ledger, 3)
+        upkeep = Upkeep(ledger, store, Retention())
+        for holder in ("reader", "other"):
+            for epoch in range(3):
+                upkeep.pin(ledger.as_of_epoch(epoch), holder, HOUR)
+        upkeep.release("reader", [ledger.as_of_epoch(1)])
+        held = {(lease.holder, lease.version) for lease in upkeep.leases() if lease.table == ANCHOR}
+        assert sorted(held) == [("other", "0"), ("other", "1"), ("other", "2"), ("reader", "1")]
+
     @pytest.mark.parametrize("kind", [MemoryStore, Forgetful])
     def test_a_run_finds_its_place_though_what_was_once_rolled_back_to_is_gone(self, kind: type[MemoryStore]) -> None:
         store = kind()
