@@ -199,6 +199,7 @@ CASTS: list[tuple[str, str, list[Any]]] = [
     ("cast('.5' as int)", "int", [0] * 4),
     ("cast('+1' as int)", "int", [1] * 4),
     ("cast('1d' as double)", "double", [1.0] * 4),
+    ("cast('-NaN' as double) = cast('nan' as double)", "boolean", [True] * 4),
     ("cast('-inf' as double)", "double", [float("-inf")] * 4),
     ("cast('2024-01-01x' as date)", "date", [None] * 4),
     ("cast('2024-01-01 x' as date)", "date", [date(2024, 1, 1)] * 4),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from math import inf
+
 from sqlglot import exp
 
 from ..errors import ConfigError
@@ -72,12 +74,20 @@ def _is_frame(spec: exp.Expr, order: exp.Expr | None) -> bool:
     if spec.args.get("exclude") or kind not in {"ROWS", "RANGE"}:
         return False
     if kind == "ROWS" or not bounds:
-        return all(each.is_int for each in bounds)
+        return all(each.is_int for each in bounds) and _offset(spec, "start") <= _offset(spec, "end")
     if order is None or len(order.expressions) != 1:
         return False
     key = type_of(order.expressions[0].this)
     times = key.name.startswith("timestamp")
     return all(isinstance(each, exp.Interval) if times else each.is_int for each in bounds)
+
+
+def _offset(spec: exp.Expr, side: str) -> float:
+    """How many rows a bound of a frame is behind the current one; below 0 if before it."""
+    bound, sign = spec.args.get(side), -1 if str(spec.args.get(f"{side}_side")).upper() == "PRECEDING" else 1
+    if isinstance(bound, exp.Expr):
+        return sign * int(bound.to_py())
+    return sign * inf if str(bound).upper() == "UNBOUNDED" else 0
 
 
 def offset_type(node: exp.Expr) -> DataType:

@@ -224,6 +224,8 @@ def _texts(*names: str, answer: DataType = STRING) -> TypeOf:
 
 
 def _joined_type(node: exp.Expr) -> DataType:
+    if isinstance(node, exp.DPipe) and isinstance(node.expression, (exp.Add, exp.Sub)):
+        raise ConfigError(f"{node.sql('spark')}: Spark joins the texts first; write parentheses")
     for each in texts_of(node):
         type_of(each)
     return STRING

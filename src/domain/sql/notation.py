@@ -29,6 +29,7 @@ _TYPES = frozenset({
 # fmt: on
 _SHORT_UNITS = frozenset({"d", "h", "m", "ms", "ns", "q", "s", "us", "w", "y"})
 """Units that Spark's `trunc` and `date_trunc` do not know; the result is null there. sqlglot writes them out."""
+_SHORT_NUMBER = re.compile(r"(?<![\d.])(?=\d(?!\d))")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\d([ T]([01]\d|2[0-3]):\d\d:\d\d(\.\d{1,6})?(Z|[+-](0\d|1[0-7]):[0-5]\d)?)?")
 _MOMENTS: dict[str, tuple[re.Pattern[str], Callable[[str], date]]] = {
@@ -46,16 +47,24 @@ def check_notation(text: str) -> None:
     tokens = sqlglot.tokenize(text, read=DIALECT)
     for at, token in enumerate(tokens):
         following = tokens[at + 1].token_type if at + 1 < len(tokens) else None
-        if token.token_type == TokenType.L_BRACKET:
-            raise ConfigError("'[' makes or reads an array, which is not known without Spark; write array(…)")
-        if token.token_type in {TokenType.ISNULL, TokenType.NOTNULL} and following != TokenType.L_PAREN:
-            raise ConfigError(f"Spark does not know {token.text.upper()} behind a value; write IS NULL or IS NOT NULL")
+        _check_token(token, tokens[at - 1].token_type if at else TokenType.L_PAREN, following)
         if token.token_type in {TokenType.STRING, TokenType.IDENTIFIER}:
             continue
         if following == TokenType.STRING:
             _check_moment(token.text.lower(), tokens[at + 1].text)
         if following == TokenType.L_PAREN:
             _check_call(token.text.lower(), _arguments(tokens, at + 2))
+
+
+def _check_token(token: Token, before: TokenType, following: TokenType | None) -> None:
+    if token.token_type == TokenType.L_BRACKET:
+        raise ConfigError("'[' makes or reads an array, which is not known without Spark; write array(…)")
+    if token.token_type in {TokenType.ISNULL, TokenType.NOTNULL} and following != TokenType.L_PAREN:
+        raise ConfigError(f"Spark does not know {token.text.upper()} behind a value; write IS NULL or IS NOT NULL")
+    if token.token_type == TokenType.FROM and before == TokenType.L_PAREN:
+        raise ConfigError("a query begins with FROM, which Spark does not know; write SELECT * FROM")
+    if token.token_type == TokenType.VAR and not token.text.isascii():
+        raise ConfigError(f"Spark knows the name {token.text} only in backticks; write `{token.text}`")
 
 
 def check_suffixes(text: str, tree: exp.Expr) -> None:
@@ -117,8 +126,9 @@ def _check_moment(kind: str, text: str) -> None:
     if kind not in _MOMENTS:
         return
     form, read = _MOMENTS[kind]
+    full = _SHORT_NUMBER.sub("0", text)
     try:
-        right = form.fullmatch(text) is not None and read(text) is not None
+        right = form.fullmatch(full) is not None and read(full) is not None
     except ValueError:
         right = False
     if not right:

@@ -29,8 +29,11 @@ def check_subqueries(tree: exp.Expr) -> None:
                 f"{node.sql('spark')} is used as a value: Spark says false where it is null; write it as a condition"
                 " of WHERE, or CASE WHEN … THEN true ELSE false END"
             )
-        if not isinstance(node, exp.Subquery) and _place_of(node) is exp.Order:
-            raise ConfigError(f"{node.sql('spark')} in ORDER BY is refused by Spark; select it as a column before")
+        place = _place_of(node)
+        if not isinstance(node, exp.Subquery) and (place is exp.Order or (place, type(node)) == (exp.Join, exp.Exists)):
+            raise ConfigError(
+                f"{node.sql('spark')} in ORDER BY or ON is refused by Spark; select it as a column before"
+            )
         if outer := [each for each in query.find_all(exp.Column) if not _sees(each, query)]:
             _check_correlated(node, query, outer)
 

@@ -12,7 +12,7 @@ from sqlglot.optimizer.annotate_types import annotate_types
 from ..errors import ConfigError
 from ..table.schema import Column, DataType, Schema
 from .expression import Expression
-from .node_types import NODE_TYPES
+from .node_types import COMPARISONS, NODE_TYPES
 from .notation import check_notation, check_suffixes
 from .parsing import DIALECT, parse
 from .qualified import check_where, qualified, sqlglot_schema
@@ -45,6 +45,7 @@ _STRUCTURE = frozenset(
     }
 )
 _BOOLEAN = DataType("boolean")
+_PREDICATES = (exp.Not, exp.Is, exp.In, exp.Between, exp.Like, exp.RegexpLike)
 _NESTED = (exp.DType.ARRAY, exp.DType.STRUCT)
 _CARRIED: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Alias: ("this",),
@@ -112,6 +113,7 @@ def type_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> TypedQuery:
     _check_carried(tree)
     check_subqueries(tree)
     _check_exploded(tree)
+    _check_order(tree)
     check_suffixes(sql, tree)
     columns = ((each.alias_or_name, _known(type_of(each))) for each in tree.selects)
     return TypedQuery(tree, Schema(Column(spelling.get(name, name), found) for name, found in columns))
@@ -205,6 +207,16 @@ def _check_exploded(tree: exp.Expr) -> None:
             )
 
 
+def _check_order(tree: exp.Expr) -> None:
+    """Refuse distinct rows and chosen groups in the order of what they do not have as a column."""
+    for select in tree.find_all(exp.Select):
+        names = {each.alias_or_name for each in select.expressions}
+        for key in (each.this for each in (select.args.get("order") or exp.Order(expressions=[])).expressions):
+            selected = isinstance(key, exp.Column) and key.name in names
+            if (select.args.get("distinct") and not selected) or (select.args.get("having") and key.find(exp.AggFunc)):
+                raise ConfigError(f"ORDER BY {key.sql('spark')}: Spark takes the name of a selected column here")
+
+
 def _check_carried(tree: exp.Expr) -> None:
     """Refuse nested values where they are more than carried: engines do not compare, sort or print them alike."""
     for node in tree.walk():
@@ -224,6 +236,12 @@ def _is_nested(node: exp.Expr) -> bool:
 
 def _check_known(tree: exp.Expr) -> None:
     for node in tree.walk():
+        if isinstance(node, _PREDICATES) and isinstance(node.parent, (*_PREDICATES[1:], *COMPARISONS)):
+            raise ConfigError(f"{node.parent.sql('spark')}: Spark reads {node.sql('spark')} only in parentheses here")
+        if isinstance(node, exp.Limit) and not node.expression.is_int:
+            raise ConfigError(f"{node.sql('spark')} has no number; write LIMIT 10")
+        if isinstance(node, exp.Table) and node.args.get("alias") and node.args["alias"].columns:
+            raise ConfigError(f"{node.sql('spark')} renames columns; do so in a subquery: n AS m")
         refused = [name for name in _REFUSED_ARGUMENTS.get(type(node), ()) if node.args.get(name)]
         if (type(node) not in NODE_TYPES and type(node) not in _STRUCTURE) or refused:
             raise ConfigError(f"{node.sql('spark')} is not known without Spark; docs/sql.md lists what is")

@@ -25,6 +25,7 @@ MACROS = (
         WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?')
         THEN regexp_replace(trim(t), '[dDfF]$', '')
         WHEN regexp_full_match(lower(trim(t)), '[+-]?inf(inity)?|nan') THEN trim(t)
+        WHEN t IN ('+NaN', '-NaN') THEN 'NaN'
         WHEN regexp_full_match(t, '[+-]?0[xX][0-9a-fA-F.]+[pP][+-]?\d+[dDfF]?')
         THEN error('a hexadecimal number in "' || t || '"; write it in decimal digits') END""",
     """hw_boolean(t) AS CASE
