@@ -67,8 +67,8 @@ def explain_write_errors(path: Path) -> Iterator[None]:
 
 def _of_system(what: str, error: OSError) -> TableDamaged | StoreUnavailable:
     if str(error).startswith(_OBJECT_STORE):
-        told = first_line(error).removeprefix(_OBJECT_STORE)
-        return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {told}")
+        reason = first_line(error).removeprefix(_OBJECT_STORE)
+        return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {reason}")
     if error.errno is None:  # PyArrow raises such errors for content that it cannot read
         return _damaged(what, error)
     return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {error}")

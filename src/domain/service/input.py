@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import narwhals as nw
@@ -41,6 +41,15 @@ class PlainTable:
 
     def __str__(self) -> str:
         return f"{self.format} at {self.path}"
+
+
+def agree(name: str, one: Mapping[str, str], other: Mapping[str, str]) -> bool:
+    """Whether two records by input say the same of an input; what one of them does not record is taken to be the same.
+
+    >>> agree("a", {"a": "1"}, {"a": "2"}), agree("a", {"a": "1"}, {})
+    (False, True)
+    """
+    return name not in one or name not in other or one[name] == other[name]
 
 
 def check_names(what: str, names: Iterable[str]) -> None:

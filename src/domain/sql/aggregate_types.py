@@ -96,7 +96,7 @@ def offset_type(node: exp.Expr) -> DataType:
     if (offset := node.args.get("offset")) is not None and not offset.is_int:
         raise ConfigError(f"{node.sql('spark')}: write the offset as a whole number")
     found = type_of(node.this)
-    widest([found, *map(type_of, values_of(node, ("default",)))])
+    widest([found, *map(type_of, values_of(node, ("default",)))])  # refuses a default of another kind
     return found
 
 

@@ -89,9 +89,9 @@ class DataFiles:
         name = f"{folder}part-00000-{uuid4()}-c000.snappy.parquet"
         path = f"{self.root}/{name}"
         with self.storage.writing(path) as file:
-            written = self._write_rows(file, (each.drop(by) for each in chain([first], remaining)), bounded)
+            rows = (each.drop(by) for each in chain([first], remaining))
+            statistics, only_slice = self._write_rows(file, rows, bounded)
             size = file.stat().st_size
-        statistics, only_slice = written
         if only_slice is not None:
             self.cache.put(path, only_slice)
         action = {

@@ -9,6 +9,7 @@ from typing import Any
 from attrs import field, frozen
 
 from ...epoch.epoch import Offsets
+from ..input import agree
 
 
 @frozen
@@ -38,9 +39,10 @@ class ViewPlan:
 
         What one of them does not record is taken to be the same.
         """
-        records = ((self.published, other.published), (self.views, other.views))
-        same = all(one[name] == another[name] for one, another in records for name in one.keys() & another.keys())
-        return self.inputs == other.inputs and same
+        return self.inputs == other.inputs and all(
+            agree(name, self.published, other.published) and agree(name, self.views, other.views)
+            for name in self.inputs
+        )
 
     def to_offsets(self) -> dict[str, Any]:
         """The plan as offsets of an epoch."""

@@ -14,6 +14,7 @@ from ...epoch.epoch import Offsets, Publication
 from ...epoch.watermark import format_time
 from ...ledger.upcoming import FEW, LATE, Upcoming, estimate
 from ...ports import Pace
+from ..input import agree
 
 NOTHING_YET = -1
 """The epoch of an input pipeline that has not published yet."""
@@ -51,9 +52,8 @@ class Plan:
 
         What one of them does not record is taken to be the same.
         """
-        records = ((self.published, other.published), (self.views, other.views))
-        same = all(one[name] == another[name] for one, another in records if name in one and name in another)
-        return self.inputs[name] == other.inputs.get(name) and same
+        same = agree(name, self.published, other.published) and agree(name, self.views, other.views)
+        return same and self.inputs[name] == other.inputs.get(name)
 
     @property
     def label(self) -> str | None:
