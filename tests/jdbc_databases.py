@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
-import time
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
 from attrs import define, field
+
+from tests.servers import LOOPBACK, START_SECONDS, free_port, running
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -30,10 +29,6 @@ DRIVERS = {
     "mariadb": ["org.mariadb.jdbc:mariadb-java-client:3.4.1", "com.mysql:mysql-connector-j:8.4.0"],
 }
 """By mark, the drivers that its tests need. MariaDB answers to `jdbc:mariadb:` and `jdbc:mysql:`, each with its own."""
-_LOOPBACK = "127.0.0.1"
-_ON_PARENTS_DEATH = 1
-_START_SECONDS = 60.0
-_STOP_SECONDS = 30.0
 
 
 @define(eq=False)
@@ -138,7 +133,7 @@ class PostgresServer:
         """A new database of its own."""
         options = {"user": self.user, "password": self.password}
         name = f"bank_{uuid4().hex}"
-        address = f"jdbc:postgresql://{_LOOPBACK}:{self.port}"
+        address = f"jdbc:postgresql://{LOOPBACK}:{self.port}"
         JdbcDatabase(session, f"{address}/postgres", "public", options).create(name)
         return JdbcDatabase(session, f"{address}/{name}", "public", options)
 
@@ -165,46 +160,25 @@ def postgres_server(programs: Path) -> Iterator[PostgresServer]:
         if user:
             for each in (folder, secret):
                 shutil.chown(each, user)
-        data, port = folder / "data", _free_port()
+        data, port = folder / "data", free_port()
         log = (folder / "log").open("wb")
         login = ["-U", "bank", "--pwfile", str(secret), "--auth", "scram-sha-256"]
         subprocess.run(
             [str(programs / "initdb"), "-D", str(data), *login, "-E", "UTF8", "--locale=C", "--no-sync"],
-            user=user, cwd=folder, stdout=log, stderr=log, check=True, timeout=_START_SECONDS,
+            user=user, cwd=folder, stdout=log, stderr=log, check=True, timeout=START_SECONDS,
         )  # fmt: skip
         settings = {
-            "listen_addresses": _LOOPBACK, "port": port, "unix_socket_directories": "", "fsync": "off",
+            "listen_addresses": LOOPBACK, "port": port, "unix_socket_directories": "", "fsync": "off",
             "wal_level": "logical",
         }  # fmt: skip
         command = [str(programs / "postgres"), "-D", str(data)]
         for name, value in settings.items():
             command += ["-c", f"{name}={value}"]
         # This signal closes connections; at SIGTERM it would wait for them.
-        with _running(command, user, port, log, signal.SIGINT):
+        with running(command, user, port, log, signal.SIGINT):
             yield PostgresServer(port, "bank", secret.read_text())
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-@contextmanager
-def _running(command: list[str], user: str | None, port: int, log: BinaryIO, stop: signal.Signals) -> Iterator[None]:
-    """A server that listens on a port; it is stopped in the end."""
-    # Tests that are killed must not leave it behind.
-    server = subprocess.Popen(
-        command,
-        user=user,
-        cwd=Path(log.name).parent,
-        stdout=log,
-        stderr=log,
-        preexec_fn=_end_with_us,  # noqa: PLW1509 - it takes no lock
-    )
-    try:
-        _wait_for(port, server, Path(log.name))
-        yield
-    finally:
-        server.send_signal(stop)
-        server.wait(_STOP_SECONDS)
-        log.close()
 
 
 @define(eq=False)
@@ -218,7 +192,7 @@ class MariaDbServer:
     def database(self, session: SparkSession, kind: str) -> JdbcDatabase:
         """A new database of its own, through the driver of MariaDB or of MySQL."""
         options = {"user": self.user, "password": self.password}
-        name, address = f"bank_{uuid4().hex}", f"jdbc:{kind}://{_LOOPBACK}:{self.port}"
+        name, address = f"bank_{uuid4().hex}", f"jdbc:{kind}://{LOOPBACK}:{self.port}"
         JdbcDatabase(session, f"{address}/test", "test", options).create(name)
         return JdbcDatabase(session, f"{address}/{name}", name, options)
 
@@ -231,45 +205,24 @@ def mariadb_server(program: str) -> Iterator[MariaDbServer]:
     try:
         if user:
             shutil.chown(folder, user)
-        log, port = (folder / "log").open("wb"), _free_port()
+        log, port = (folder / "log").open("wb"), free_port()
         start = folder / "start.sql"
         login = f"CREATE USER bank IDENTIFIED BY '{password}';"
         start.write_text(f"CREATE DATABASE test;\n{login}\nGRANT ALL ON *.* TO bank;\n")
         data = f"--datadir={folder / 'data'}"
         subprocess.run(
             ["mariadb-install-db", "--no-defaults", data, "--skip-test-db", "--auth-root-authentication-method=socket"],
-            user=user, cwd=folder, stdout=log, stderr=log, check=True, timeout=_START_SECONDS,
+            user=user, cwd=folder, stdout=log, stderr=log, check=True, timeout=START_SECONDS,
         )  # fmt: skip
         settings = {
-            "bind-address": _LOOPBACK, "port": port, "socket": folder / "socket", "default-time-zone": "+09:00",
+            "bind-address": LOOPBACK, "port": port, "socket": folder / "socket", "default-time-zone": "+09:00",
             "sql-mode": "ANSI_QUOTES", "log-bin": "mysql-bin", "server-id": 1, "init-file": start, "skip-name-resolve": 1,
         }  # fmt: skip
         command = [program, "--no-defaults", data, *(f"--{name}={value}" for name, value in settings.items())]
-        with _running(command, user, port, log, signal.SIGTERM):
+        with running(command, user, port, log, signal.SIGTERM):
             yield MariaDbServer(port, "bank", password)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _end_with_us() -> None:
-    """Let Linux stop this process when its parent is gone."""
-    ctypes.CDLL(None).prctl(_ON_PARENTS_DEATH, signal.SIGINT)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind((_LOOPBACK, 0))
-        return int(free.getsockname()[1])
-
-
-def _wait_for(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    until = time.monotonic() + _START_SECONDS
-    while time.monotonic() < until and server.poll() is None:
-        with socket.socket() as asking:
-            if asking.connect_ex((_LOOPBACK, port)) == 0:
-                return
-        time.sleep(0.1)
-    raise RuntimeError(f"the server did not start: {log.read_text()[-2000:]}")
 
 
 @pytest.fixture(scope="session")

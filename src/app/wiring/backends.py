@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from attrs import frozen
 from injector import provider, singleton
 
+from ...adapters.delta.local.storage import SCHEMES
 from ...domain.errors import ConfigError
 from ...domain.ports import FrameEngine, KeptStore, QueryEngine
 from ...domain.table.spec import RETYPING
@@ -229,10 +230,10 @@ class _TwoEngines(_SparkBackend):
             return cls.in_bucket if settings.engine == "local" or not (installed or settings.spark) else cls
         if settings.engine != "local":
             return cls
-        places = " or ".join(["a folder of this machine", *(f"{each}://…" for each in cls.addresses)])
+        addresses = "".join(f", {each}://…" for each in cls.addresses)
         raise ConfigError(
-            f"the local engine of {settings.name} keeps tables in {places}, and not at {settings.path}: set"
-            ' engine = "spark"'
+            f"the local engine of {settings.name} keeps tables in a folder of this machine{addresses}, and not at"
+            f' {settings.path}: set engine = "spark"'
         )
 
 
@@ -262,7 +263,7 @@ class DeltaBackend(_TwoEngines):
 
     local = LocalDeltaBackend
     in_bucket = BucketDeltaBackend
-    addresses = ("s3", "s3a")
+    addresses = SCHEMES
     gaps = (_NO_LOG,)
     packages = MappingProxyType({"pyspark": "delta", "delta": "delta"})
 

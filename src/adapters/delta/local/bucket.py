@@ -1,4 +1,4 @@
-"""Tables in a bucket of an object store that speaks the protocol of S3.
+"""Tables in a bucket of an object store: Amazon's S3 and stores that speak its protocol, Google's, or Azure's.
 
 A commit is an object that must not exist yet: the store is asked to refuse it otherwise, so the second of two writers
 fails. Objects are reached by the package obstore and by Polars, which both take their settings from the environment.
@@ -26,10 +26,10 @@ from ....domain.errors import ConfigError, NotSupported, StoreUnavailable
 from ....domain.ports import SmallFiles
 from ...polars.file_errors import explain_write_errors, first_line
 from ..stored_file import StoredFile
-from .storage import Storage, is_hidden, s3_address
+from .storage import Storage, bucket_address, is_hidden
 
 if TYPE_CHECKING:
-    from obstore import ObjectMeta
+    from obstore import ObjectMeta, SuffixRange
     from obstore.store import ObjectStore
 
 _RETRIED = timedelta(seconds=30)
@@ -38,24 +38,35 @@ _END = 64 * 1024
 """Most footers of Parquet files are in so many last bytes."""
 _LENGTH_AND_MAGIC = 8
 """A Parquet file ends with the length of its footer in four bytes, and four that are always the same."""
-_SETTINGS = "look at the address, at AWS_ENDPOINT_URL, AWS_REGION and the credentials in the environment"
+_SETTINGS = {
+    "s3": "AWS_ENDPOINT_URL, AWS_REGION and the credentials",
+    "gs": "GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS",
+}
+"""What the environment tells, by scheme."""
+_AZURE = "AZURE_STORAGE_ACCOUNT_NAME and the credentials"
 
 
 @define(eq=False)
 class Bucket(Storage):
-    """The bucket of an address such as ``s3://bucket/lake``. Several threads may use it."""
+    """The bucket of an address such as ``s3://bucket/lake``. Several threads may use it.
+
+    In Azure's store, which calls it a container: ``az://container/lake``, or with the account
+    ``abfss://container@account.dfs.core.windows.net/lake``.
+    """
 
     at_once = 8
 
-    address: str = field(converter=s3_address)
+    address: str = field(converter=bucket_address)
     _is_checked: bool = field(init=False, default=False)
 
     @address.validator
     def _check_address(self, _: object, address: str) -> None:
         """Refuse what cannot be the beginning of an object's name."""
-        if not {"", "s3:", ".", ".."}.isdisjoint(address.removeprefix("s3://").split("/")):
+        scheme, _, place = address.partition("://")
+        if not place or not {"", ".", ".."}.isdisjoint(place.split("/")):
             raise ConfigError(
-                f"backend.path: {address} has no bucket, or an empty part, or one of dots: write s3://bucket/folder"
+                f"backend.path: {address} has no bucket, or an empty part, or one of dots: write"
+                f" {scheme.removesuffix(':')}://bucket/folder"
             )
 
     def read_text(self, path: str) -> str | None:
@@ -94,7 +105,7 @@ class Bucket(Storage):
         return [file for file in files if not any(map(is_hidden if deep else _is_draft, file.name.split("/")))]
 
     def delete(self, path: str) -> None:
-        with _explaining("delete", path):
+        with suppress(FileNotFoundError), _explaining("delete", path):
             obstore.delete(self._store, [self._key(path)])
 
     def small_files(self, folder: str) -> SmallFiles:
@@ -118,7 +129,7 @@ class Bucket(Storage):
 
     def scan(self, path: str) -> pl.LazyFrame:
         # Without a provider of its own, Polars takes the credentials that obstore takes.
-        return pl.scan_parquet(s3_address(path), hive_partitioning=False, glob=False, credential_provider=None)
+        return pl.scan_parquet(bucket_address(path), hive_partitioning=False, glob=False, credential_provider=None)
 
     def upload(self, path: str, content: Path | bytes) -> None:
         """Write an object; it replaces an existing one."""
@@ -127,9 +138,18 @@ class Bucket(Storage):
 
     def _read(self, path: str, last: int | None = None) -> bytes:
         """An object, or its `last` bytes."""
-        options: obstore.GetOptions = {} if last is None else {"range": {"suffix": last}}
+        options: obstore.GetOptions = {}
         with _explaining("read", path):
+            if last is not None:
+                options = {"range": self._last_bytes(path, last)}
             return obstore.get(self._store, self._key(path), options=options).bytes().to_bytes()
+
+    def _last_bytes(self, path: str, number: int) -> SuffixRange | tuple[int, int]:
+        """The range of the last bytes of an object, of which Azure's store must be told where they begin."""
+        if not _is_azure(self.address):
+            return {"suffix": number}
+        size = obstore.head(self._store, self._key(path))["size"]
+        return max(0, size - number), size
 
     def _create(self, path: str, text: str) -> bool:
         try:
@@ -153,10 +173,10 @@ class Bucket(Storage):
             self.delete(probe)
         if not refuses:
             raise NotSupported(
-                f"the object store of {self.address}, which ignores If-None-Match: one of two writers would overwrite"
-                " the commit of the other",
+                f"the object store of {self.address}, which overwrites an object where it is asked to refuse that"
+                " (If-None-Match): one of two writers would overwrite the commit of the other",
                 "delta, engine local",
-                "use a store that keeps S3's conditional writes, or a folder of this machine",
+                "use a store that keeps this condition, or a folder of this machine",
             )
 
     @cached_property
@@ -164,10 +184,10 @@ class Bucket(Storage):
         try:
             return from_url(_bucket(self.address), retry_config={"retry_timeout": _RETRIED})
         except (BaseError, ValueError) as error:
-            raise ConfigError(f"backend.path: {self.address}: {first_line(error)}; {_SETTINGS}") from error
+            raise ConfigError(f"backend.path: {self.address}: {first_line(error)}; {_advice(self.address)}") from error
 
     def _key(self, path: str) -> str:
-        return s3_address(path).removeprefix(_bucket(self.address)).removeprefix("/")
+        return bucket_address(path).removeprefix(_bucket(self.address)).removeprefix("/")
 
     def _stored(self, found: ObjectMeta, prefix: str) -> StoredFile:
         path = f"{_bucket(self.address)}/{found['path']}"
@@ -204,7 +224,16 @@ def _explaining(doing: str, path: str) -> Iterator[None]:
     except (FileNotFoundError, AlreadyExistsError):
         raise
     except (BaseError, OSError) as error:
-        raise StoreUnavailable(f"cannot {doing} {path}: {first_line(error)}; {_SETTINGS}") from error
+        raise StoreUnavailable(f"cannot {doing} {path}: {first_line(error)}; {_advice(path)}") from error
+
+
+def _advice(address: str) -> str:
+    found = _SETTINGS.get(bucket_address(address).partition("://")[0], _AZURE)
+    return f"look at the address, at {found} in the environment"
+
+
+def _is_azure(address: str) -> bool:
+    return address.startswith(("az://", "abfs"))
 
 
 def _bucket(address: str) -> str:

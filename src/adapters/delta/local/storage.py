@@ -15,7 +15,9 @@ if TYPE_CHECKING:
 
     from ....domain.ports import SmallFiles
 
-_BUCKET = re.compile(r"s3a?://", re.IGNORECASE)
+SCHEMES = ("s3", "s3a", "gs", "az", "abfs", "abfss")
+"""Of the addresses of object stores: Amazon's and those that speak its protocol, Google's, and Azure's."""
+_BUCKET = re.compile(f"({'|'.join(SCHEMES)})://", re.IGNORECASE)
 
 
 class Files(Protocol):
@@ -88,19 +90,19 @@ class Storage(Files, ParquetFiles, Protocol):
 def is_in_bucket(path: str) -> bool:
     """Whether a path is an address in an object store that the local engine can use.
 
-    >>> [is_in_bucket(path) for path in ("s3://lake/tables", "S3A://lake", "/lake", "hdfs://host/lake")]
+    >>> [is_in_bucket(path) for path in ("s3://lake/tables", "GS://lake", "/lake", "hdfs://host/lake")]
     [True, True, False, False]
     """
     return _BUCKET.match(path) is not None
 
 
-def s3_address(path: str) -> str:
+def bucket_address(path: str) -> str:
     """An address as all libraries know it: ``s3a`` is Hadoop's name for ``s3``.
 
-    >>> s3_address("s3a://lake/tables/")
-    's3://lake/tables'
+    >>> [bucket_address(path) for path in ("s3a://lake/tables/", "ABFSS://lake@bank.dfs.core.windows.net/")]
+    ['s3://lake/tables', 'abfss://lake@bank.dfs.core.windows.net']
     """
-    return _BUCKET.sub("s3://", path.rstrip("/"))
+    return _BUCKET.sub(lambda found: found[0].lower().replace("s3a", "s3"), path.rstrip("/"), count=1)
 
 
 def is_hidden(name: str) -> bool:

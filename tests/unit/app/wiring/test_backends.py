@@ -14,7 +14,10 @@ def settings(path: str, engine: str | None = None) -> BackendSettings:
     return BackendSettings(name="delta", path=path, engine=engine)
 
 
-@pytest.mark.parametrize("address", ["s3://lake/tables", "s3a://lake", "S3://lake"])
+@pytest.mark.parametrize(
+    "address",
+    ["s3://lake/tables", "s3a://lake", "S3://lake", "gs://lake", "az://lake", "abfss://lake@bank.dfs.core.windows.net"],
+)
 def test_tables_in_an_object_store(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(backends, "is_installed", lambda _: True)
     assert DeltaBackend.chosen(settings(address, "local")) is BucketDeltaBackend
@@ -29,8 +32,8 @@ def test_tables_in_an_object_store(address: str, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize(
     ("backend", "address", "told"),
     [
-        (DeltaBackend, "hdfs://lake", r"a folder of this machine or s3://… or s3a://…, and not at hdfs://lake: set"),
-        (DeltaBackend, "s3:/lake", r"or s3a://…, and not at s3:/lake: set"),
+        (DeltaBackend, "hdfs://lake", r"a folder of this machine, s3://….*, abfss://…, and not at hdfs://lake: set"),
+        (DeltaBackend, "s3:/lake", r", abfss://…, and not at s3:/lake: set"),
         (HudiMorBackend, "s3://lake", r"a folder of this machine, and not at s3://lake: set engine = \"spark\""),
     ],
 )
