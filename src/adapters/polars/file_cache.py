@@ -4,12 +4,9 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from threading import Lock
-from typing import TYPE_CHECKING
 
+import polars as pl
 from attrs import define, field
-
-if TYPE_CHECKING:
-    import polars as pl
 
 _MEBIBYTE = 1024 * 1024
 READ_WHOLE = 32 * _MEBIBYTE
@@ -20,6 +17,8 @@ IN_MEMORY = 4
 
 _A_COLUMN = 1024
 """About this many bytes are taken by each column of a frame, and by the frame, besides its values."""
+_WASTE = 2
+"""A frame that keeps more than this many times the bytes of its rows in memory is copied."""
 _NEW_SHARE = 4
 """New files take up to a quarter of the cache."""
 _MOST_DROPPED = 10_000
@@ -82,7 +81,8 @@ class FileCache:
 
     def put(self, path: str, rows: pl.DataFrame) -> None:
         """Cache the rows of a file, unless they would take the place of all new files."""
-        size = int(rows.estimated_size()) + _A_COLUMN * (rows.width + 1)
+        rows, held = _compact(rows)
+        size = held + _A_COLUMN * (rows.width + 1)
         if size > self._new.limit:
             return
         with self._lock:
@@ -92,3 +92,19 @@ class FileCache:
             self._dropped.update(dict.fromkeys(self._new.put(path, size, rows)))
             while len(self._dropped) > _MOST_DROPPED:
                 self._dropped.popitem(last=False)
+
+
+def _compact(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+    """The same rows, and about how many bytes they keep in memory.
+
+    A frame that was filtered or sliced keeps what it was made from, above all the texts of all rows.
+    """
+    if (held := _held(rows)) <= _WASTE * (int(rows.estimated_size()) + _A_COLUMN * rows.width):
+        return rows, held
+    copied = pl.DataFrame(rows.to_arrow(compat_level=pl.CompatLevel.oldest()))
+    return copied, _held(copied)
+
+
+def _held(rows: pl.DataFrame) -> int:
+    """The size of all memory that a frame refers to, in bytes."""
+    return rows.to_arrow(compat_level=pl.CompatLevel.newest()).get_total_buffer_size()

@@ -1,6 +1,7 @@
 """Which files stay in memory."""
 
 import polars as pl
+import pytest
 
 from headwater.adapters.polars.file_cache import FileCache
 
@@ -44,3 +45,24 @@ def test_a_file_that_would_fill_much_of_it_is_not_kept():
     cache = FileCache(limit=SIZE * 3)
     cache.put("a", ROWS)
     assert paths(cache, "a") == []
+
+
+@pytest.mark.parametrize("cut", [lambda rows: rows.filter(pl.col("n") == 7), lambda rows: rows.slice(7, 1)])
+def test_a_row_does_not_keep_the_texts_of_those_that_it_was_cut_from(cut):
+    cache = FileCache(limit=8 * 1024 * 1024)
+    row = cut(pl.DataFrame({"n": range(1000), "text": ["x" * 1000] * 1000}))
+    assert row.to_arrow(compat_level=pl.CompatLevel.newest()).get_total_buffer_size() > 100_000
+    cache.put("a", row)
+    kept = cache.get("a")
+    assert kept is not None
+    assert kept.equals(row)
+    assert kept.schema == row.schema
+    assert kept.to_arrow(compat_level=pl.CompatLevel.newest()).get_total_buffer_size() < 10_000
+
+
+def test_what_a_frame_keeps_besides_its_rows_counts():
+    text = pl.DataFrame({"n": range(1000), "text": ["x" * 1000] * 1000})
+    cache = FileCache(limit=4 * 1_200_000)
+    for name in "abc":
+        cache.put(name, text.filter(pl.col("n") < 700))
+    assert paths(cache, *"abc") == ["c"]
