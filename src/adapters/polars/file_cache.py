@@ -107,4 +107,4 @@ def _compact(rows: pl.DataFrame) -> tuple[pl.DataFrame, int]:
 
 def _held(rows: pl.DataFrame) -> int:
     """The size of all memory that a frame refers to, in bytes."""
-    return rows.to_arrow(compat_level=pl.CompatLevel.newest()).get_total_buffer_size()
+    return int(rows.to_arrow(compat_level=pl.CompatLevel.newest()).get_total_buffer_size())

@@ -67,7 +67,7 @@ def _compacted_slices(files: Sequence[DataFile], stored: LocalVersion, count: in
     if coded := _read_codes(files, stored, order):
         yield from map(compact, _stored_slices(coded, stored, count))
         return
-    whole = compact(stored.stored(files).collect())
+    whole = compact(stored.stored(files, once=True).collect())
     yield from whole.iter_slices(max(1, -(-whole.height // count)))
 
 
@@ -100,7 +100,7 @@ def _read_codes(files: Sequence[DataFile], stored: LocalVersion, order: Sequence
     is_large = _height(files) > _HELD
     if is_large:
         check_room(total_bytes(files) * IN_MEMORY // _MOST_PASSES)
-    found = [(stored.scan if is_large else stored.stored)([file]) for file in files]
+    found = [stored.scan([file]) if is_large else stored.stored([file], once=True) for file in files]
     code = order_code(pl.concat([rows.select(name).collect() for rows in found])[name] for name in order)
     if code is None:
         return []

@@ -5,40 +5,32 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from itertools import chain
-from math import inf
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, TypeVar
 from uuid import uuid4
 
-import msgspec
 import polars as pl
 import pyarrow.parquet as pq
-from attrs import define, frozen
+from attrs import define
 
-from ....domain.table.schema import DataType, Schema
+from ....domain.table.schema import Schema
 from ...polars.calendar import read_footer
 from ...polars.file_cache import READ_WHOLE, FileCache
 from ...polars.file_errors import explain_read_errors
 from ...polars.schema import polars_schema, polars_type
 from ..actions import DataFile, by_partition
+from .partition_values import is_plain, partition_text, partition_value
+from .statistics import Statistics
 from .storage import Storage
 
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-_TEXT = 32
-"""Bounds of texts have about this number of characters, as Delta's own."""
 _CALENDAR = {"org.apache.spark.version": "3.5.0"}
 """Tells Spark which calendar dates before 1582 and times before 1900 have: without it Spark refuses to read them."""
-_LAST = "\U0010ffff"
-"""The last of all characters."""
 _REPETITIVE = 0.3
 """A dictionary is worth its time if at most this share of a column's values are different."""
-_NO_BOUNDS = -inf, inf
-"""In place of the bounds of numbers that are not all finite, which JSON cannot write."""
 
 
 @define(eq=False)
@@ -84,8 +76,8 @@ class DataFiles:
         first = next(remaining)
         place = first.select(by).row(0) if by else ()
         bounded = [name for name in (_flat(first) if bounded is None else bounded) if name not in by]
-        partition = {name: _partition_text(value) for name, value in zip(by, place, strict=True)}
-        folder = "".join(f"{name}={text}/" for name, text in partition.items() if _is_plain(name) and _is_plain(text))
+        partition = {name: partition_text(value) for name, value in zip(by, place, strict=True)}
+        folder = "".join(f"{name}={text}/" for name, text in partition.items() if is_plain(name) and is_plain(text))
         name = f"{folder}part-00000-{uuid4()}-c000.snappy.parquet"
         path = f"{self.root}/{name}"
         with self.storage.writing(path) as file:
@@ -100,7 +92,7 @@ class DataFiles:
             "size": size,
             "modificationTime": time.time_ns() // 1_000_000,
             "dataChange": True,
-            "stats": self._stats(statistics),
+            "stats": statistics.to_json(self.names),
         }
         return DataFile.from_action(action)
 
@@ -110,7 +102,13 @@ class DataFiles:
             self.storage.delete(f"{self.root}/{file.path}")
 
     def read(
-        self, files: Iterable[DataFile], schema: Schema, path_of: Callable[[DataFile], str], *, whole: bool = True
+        self,
+        files: Iterable[DataFile],
+        schema: Schema,
+        path_of: Callable[[DataFile], str],
+        *,
+        whole: bool = True,
+        once: bool = False,
     ) -> pl.LazyFrame:
         """The rows of files in the columns of a schema; columns that a file lacks are null.
 
@@ -119,27 +117,29 @@ class DataFiles:
             schema: the columns.
             path_of: tells where a file is.
             whole: whether small files are read whole, and cached.
+            once: whether they are not cached, because nobody will read them again.
 
         Raises:
             TableDamaged: a file cannot be read.
         """
         stored = schema.without(tuple(self.partition_by))
         parts, files = [], list(files)
-        read = self._read_small([path_of(file) for file in files if whole and not is_scanned(file)])
+        read = self._read_small([path_of(file) for file in files if whole and not is_scanned(file)], once=once)
         for found in by_partition(files).values():
             constants = self._constants(found[0], schema)
             rows = self._rows([path_of(file) for file in found], read, stored)
             parts += [each.with_columns(constants).select(schema.names) if constants else each for each in rows]
         return pl.concat(parts) if parts else pl.LazyFrame(schema=polars_schema(schema))
 
-    def _read_small(self, paths: Iterable[str]) -> dict[str, pl.DataFrame]:
+    def _read_small(self, paths: Iterable[str], *, once: bool) -> dict[str, pl.DataFrame]:
         """The rows of files that are read whole, by path, from the cache if they are there."""
         cached = {path: self.cache.get(path) for path in paths}
         found = {path: rows for path, rows in cached.items() if rows is not None}
         missing = [path for path in cached if path not in found]
         for path, rows in zip(missing, self._each(self._read_whole, missing), strict=True):
-            self.cache.put(path, rows)
             found[path] = rows
+            if not once:
+                self.cache.put(path, rows)
         return found
 
     def _each(self, work: Callable[[_T], _R], items: Sequence[_T]) -> list[_R]:
@@ -193,7 +193,7 @@ class DataFiles:
     def _constants(self, file: DataFile, schema: Schema) -> list[pl.Expr]:
         return [
             pl.lit(
-                _partition_value(file.partition.get(self.names.get(name, name)), schema[name]),
+                partition_value(file.partition.get(self.names.get(name, name)), schema[name]),
                 polars_type(schema[name]),
             ).alias(name)
             for name in self.partition_by
@@ -219,49 +219,6 @@ class DataFiles:
 
     def _renamed(self, rows: pl.DataFrame) -> pl.DataFrame:
         return rows.rename({column: self.names.get(column, column) for column in rows.columns})
-
-    def _stats(self, statistics: Statistics) -> str:
-        """The statistics of a file, as JSON for Delta's log."""
-        told = {name: each for name, each in statistics.bounds.items() if each != _NO_BOUNDS}
-        bounds = {self.names.get(name, name): _bounds(*each) for name, each in told.items()}
-        found = {
-            "numRecords": statistics.rows,
-            "minValues": {name: low for name, (low, _) in bounds.items()},
-            "maxValues": {name: high for name, (_, high) in bounds.items()},
-            "nullCount": {self.names.get(name, name): count for name, count in statistics.nulls.items()},
-        }
-        return msgspec.json.encode(found).decode()
-
-
-@frozen
-class Statistics:
-    """What is known of some rows.
-
-    Args:
-        rows: their number.
-        nulls: the number of nulls, by column.
-        bounds: the lowest and the highest value, by column that has values, of a type with bounds.
-    """
-
-    rows: int
-    nulls: Mapping[str, int]
-    bounds: Mapping[str, tuple[Any, Any]]
-
-    @classmethod
-    def of(cls, rows: pl.DataFrame, columns: Sequence[str]) -> Statistics:
-        """The statistics of these columns."""
-        nulls = {name: rows[name].null_count() for name in columns}
-        compared = (name for name in columns if _is_bounded(rows.schema[name]) and nulls[name] < rows.height)
-        return cls(rows.height, nulls, {name: _range(rows[name]) for name in compared})
-
-    def plus(self, other: Statistics) -> Statistics:
-        """The statistics of these rows and of others with the same columns."""
-        bounds = dict(other.bounds)
-        for name, (low, high) in self.bounds.items():
-            lowest, highest = bounds.get(name, (low, high))
-            bounds[name] = (min(low, lowest), max(high, highest))
-        nulls = {name: count + other.nulls[name] for name, count in self.nulls.items()}
-        return Statistics(self.rows + other.rows, nulls, bounds)
 
 
 def _repetitive(rows: pl.DataFrame) -> bool | list[str]:
@@ -317,84 +274,3 @@ def _cast(column: pl.Expr, there: pl.DataType, wanted: pl.DataType) -> pl.Expr:
 def _flat(rows: pl.DataFrame) -> list[str]:
     """The columns that are not nested: of others, Delta would have the statistics of each field."""
     return [name for name, dtype in rows.schema.items() if not dtype.is_nested()]
-
-
-def _is_bounded(dtype: pl.DataType) -> bool:
-    return dtype.is_numeric() or isinstance(dtype, pl.String | pl.Date | pl.Datetime)
-
-
-def _range(column: pl.Series) -> tuple[Any, Any]:
-    """The lowest and the highest value of a column that has values."""
-    if column.dtype.is_float() and not column.is_finite().all():
-        return _NO_BOUNDS
-    return column.min(), column.max()
-
-
-def _bounds(low: Any, high: Any) -> tuple[Any, Any]:
-    """The lowest and the highest value of a column, as Delta writes them."""
-    if isinstance(low, str) and isinstance(high, str):
-        return low[:_TEXT], _cut_above(high)
-    return _bound(low), _bound(high)
-
-
-def _cut_above(text: str) -> str:
-    """A text, or a shorter one that no text with the same beginning lies above."""
-    end = _TEXT
-    while text[end : end + 1] == _LAST:
-        end += 1
-    return text if len(text) <= end else text[:end] + _LAST
-
-
-def _bound(value: Any) -> Any:
-    if isinstance(value, datetime):
-        cut = value.replace(microsecond=value.microsecond // 1000 * 1000)
-        return cut.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    if isinstance(value, Decimal):  # a float would round it, and not all readers of Delta know exponents
-        return msgspec.Raw(f"{value:f}".encode())
-    return value.isoformat() if isinstance(value, date) else value
-
-
-def _is_plain(text: str | None) -> bool:
-    """Whether a text can be part of a path as it is."""
-    return text is not None and text.isascii() and text.replace("_", "").isalnum()
-
-
-def _partition_text(value: Any) -> str | None:
-    """A partition value in the log's form: letter by letter as Spark writes it, so that both mean one partition."""
-    if value is None or value == "":  # Delta has no empty text as a partition value
-        return None
-    if isinstance(value, datetime):
-        return _moment_text(value)
-    if isinstance(value, Decimal):
-        return f"{value:f}"
-    if isinstance(value, bytes):
-        return value.decode()
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _moment_text(value: datetime) -> str:
-    if value.tzinfo:
-        return value.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"
-    text = value.isoformat(sep=" ")
-    return text.rstrip("0") if value.microsecond else text
-
-
-def _partition_value(text: str | None, data_type: DataType) -> Any:
-    return None if not text else _READERS.get(data_type.name, str)(text)
-
-
-def _instant(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
-_READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int),
-    **dict.fromkeys(("float", "double"), float),
-    "boolean": "true".__eq__,
-    "decimal": Decimal,
-    "date": date.fromisoformat,
-    "timestamp": _instant,
-    "timestamp_ntz": datetime.fromisoformat,
-    "binary": str.encode,
-}

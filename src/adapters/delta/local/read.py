@@ -71,15 +71,15 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
             early = evolve(early, within=within)
         return self._find(held, early, late).select(schema.names)
 
-    def stored(self, files: Iterable[DataFile]) -> pl.LazyFrame:
-        """The stored rows of files.
+    def stored(self, files: Iterable[DataFile], *, once: bool = False) -> pl.LazyFrame:
+        """The stored rows of files; `once`: not to be cached, because nobody will read these files again.
 
         Raises:
             EngineLimit: they do not fit into the memory that this work may use.
         """
         files = list(files)
         hold_files((f"{self.log.path}/{file.path}", file.size * IN_MEMORY) for file in files)
-        return self.data.read(files, stored_schema(self.spec), self.log.folder().path_of)
+        return self.data.read(files, stored_schema(self.spec), self.log.folder().path_of, once=once)
 
     def scan(self, files: Iterable[DataFile]) -> pl.LazyFrame:
         """The stored rows of files, to be read in parts: neither cached nor counted as held.
