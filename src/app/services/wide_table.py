@@ -17,7 +17,7 @@ from ...domain.service.wide_table import (
     WideTableSettings,
 )
 from ...domain.source.topic_group import TopicGroup
-from ...domain.sql import Expression, parse_expression
+from ...domain.sql import Expression, parse_row_expression
 from ...domain.sql.typing import check_condition, type_expression
 from ...domain.table.schema import DataType, Schema
 from ..deployment.deployment import PipelineSettings, SourceSettings
@@ -165,18 +165,19 @@ class _Topic:
                 raise self.section.error(f"column {name!r} is given twice; name it once", "columns")
             if name not in self.key:
                 yield self._bare(name)
+        generators = 0
         for name, text in selected.items():
-            yield self.section.build(lambda: self._selected(name, text), "select", name)  # noqa: B023 - called at once
-        if sum(bool(parse_expression(text).generators) for text in selected.values()) > 1:
+            column = self.section.build(lambda: self._selected(name, text), "select", name)  # noqa: B023 - called at once
+            generators += column.expression.generates
+            yield column
+        if generators > 1:
             raise self.section.error("has more than one table function; use one", "select")
 
     def _bare(self, name: str) -> Derived:
-        return Derived(name, self.schema[name], parse_expression(f"`{name}`"))
+        return Derived(name, self.schema[name], parse_row_expression(name, self.schema))
 
     def _selected(self, name: str, text: str) -> Derived:
-        expression = parse_expression(text)
-        expression.check_of_one_row(generators=GENERATORS)
-        expression.check_columns(self.schema)
+        expression = parse_row_expression(text, self.schema, GENERATORS)
         return Derived(name, _type(expression, self.schema), expression)
 
     def _sequence(self) -> Iterator[Derived]:
@@ -184,21 +185,15 @@ class _Topic:
             yield self.section.build(lambda: self._placed(number, text), "sequence")  # noqa: B023
 
     def _placed(self, number: int, text: str) -> Derived:
-        expression = self._of_one_row(text)
+        expression = parse_row_expression(text, self.schema)
         return Derived(expression.bare or f"sequence_{number}", _type(expression, self.schema), expression)
 
     def _where(self) -> Expression | None:
         return None if self.section["where"] is None else self.section.build(self._condition, "where")
 
     def _condition(self) -> Expression:
-        expression = self._of_one_row(self.section["where"])
+        expression = parse_row_expression(self.section["where"], self.schema)
         check_condition(expression, _type(expression, self.schema))
-        return expression
-
-    def _of_one_row(self, text: str) -> Expression:
-        expression = parse_expression(text)
-        expression.check_of_one_row()
-        expression.check_columns(self.schema)
         return expression
 
     def _absent(self) -> str:

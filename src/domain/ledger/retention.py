@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import accumulate
 from typing import TypeAlias
 
@@ -23,6 +23,7 @@ Rule: TypeAlias = "Callable[[int], Reason | None]"
 
 _NEXT = "the next publication"
 _NEWER = "a newer publication of the table"
+_FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 @frozen
@@ -80,8 +81,8 @@ class Retention:
         numbered = upcoming.until(still) if still > 0 else timedelta()
         if self.duration is None or place == len(publications):
             return numbered
-        since = superseded_at(publications)[place]
-        return max(numbered, self.duration + (upcoming.first if since is None else since - now))
+        since = superseded_at(publications, now)[place] or now
+        return max(numbered, self.duration + (since - now if place else upcoming.first))
 
     def check_query(self, longest: timedelta, interval: timedelta) -> None:
         """Check that the longest expected query can finish under this retention.
@@ -136,7 +137,7 @@ class Verdict:
         commit: the commit that made the version.
         reasons: why it is kept, for display.
         expired: whether it can no longer be read.
-        superseded_at: when a publication of another version superseded it (UTC); None if it has not been superseded.
+        superseded_at: when a publication of another version superseded it (UTC); None if none has, or if unknown.
         until: the events, for display, that must all happen before it may expire.
     """
 
@@ -153,13 +154,27 @@ class Verdict:
         return not (self.reasons or self.expired)
 
 
-def superseded_at(publications: Sequence[Publication]) -> list[datetime | None]:
-    """When each publication, newest first, was superseded by the next one (UTC); None for the latest.
+def superseded_at(publications: Sequence[Publication], now: datetime) -> list[datetime | None]:
+    """When each publication was superseded (UTC): the time of the first later one that is credible.
 
-    No time is earlier than that of an older publication. So a version does not expire early if the clock is set back.
+    A time later than now is not credible: a clock was ahead. A time before that of an earlier publication is not
+    credible either: a clock was behind. Until a credible one follows, nothing says how long ago it was superseded.
+
+    Args:
+        publications: newest first.
+        now: the present time (UTC).
+
+    Returns:
+        A time for each publication; None for the latest one, and if no later one has a credible time.
     """
-    latest_so_far = list(accumulate((each.published_at for each in reversed(publications)), max))
-    return [None, *reversed(latest_so_far[1:])][: len(publications)]
+    times = [each.published_at for each in publications]
+    latest = list(accumulate((at if at <= now else _FIRST for at in reversed(times)), max))
+    found: list[datetime | None] = []
+    since = None
+    for at, newest in zip(times, reversed(latest), strict=True):
+        found.append(since)
+        since = at if at == newest else since
+    return found
 
 
 def judge(
@@ -193,7 +208,7 @@ class _Case:
     _rules: Sequence[Rule] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._superseded = superseded_at(self.publications)
+        self._superseded = superseded_at(self.publications, self.now)
         self._rules = _rules(self.retention, self._superseded, self.now)
         for place, publication in enumerate(self.publications):
             for table, version in publication.tables.items():
@@ -245,13 +260,21 @@ def _rules(retention: Retention, superseded: Sequence[datetime | None], now: dat
         return Reason(f"among the last {few} publications", _NEXT if more == 1 else f"{more} more publications")
 
     def within_duration(place: int) -> Reason | None:
-        since = superseded[place]
-        if since is None or retention.duration is None or now - since >= retention.duration:
+        if not place or retention.duration is None:
             return None
-        until = format_second(since + retention.duration)
-        return Reason(f"superseded at {format_second(since)}, kept until {until}", until)
+        return _within(retention.duration, superseded[place], now)
 
     return [newest, among_the_last, within_duration]
+
+
+def _within(duration: timedelta, since: datetime | None, now: datetime) -> Reason | None:
+    if since is None:
+        until = f"{show_duration(duration)} after {_NEXT}"
+        return Reason("superseded at an unknown time, because a clock was wrong", until)
+    if now - since >= duration:
+        return None
+    until = format_second(since + duration)
+    return Reason(f"superseded at {format_second(since)}, kept until {until}", until)
 
 
 def _lease_reasons(leases: Sequence[Lease], commit: Commit, now: datetime) -> Iterator[Reason]:

@@ -68,7 +68,7 @@ class PublishedVersion:
 
     Args:
         publication: the publication.
-        superseded_at: when the next one superseded it (UTC); None for the latest.
+        superseded_at: when the next one superseded it (UTC); None for the latest, and if the time is unknown.
         readable: whether all its tables can still be read.
         leases: the names of the leases that hold all its tables.
     """
@@ -123,6 +123,7 @@ class Upkeep:
     def versions(self) -> list[PublishedVersion]:
         """The publications, newest first, as far back as they can be found."""
         publications, held, expired = self.ledger.known(), self._held(), self._expired()
+        superseded_times = superseded_at(publications, self.ledger.clock.now())
         return [
             PublishedVersion(
                 publication,
@@ -130,7 +131,7 @@ class Upkeep:
                 expired.isdisjoint(pinned := self._pinned(publication)),
                 tuple(name for name, versions in held.items() if versions == pinned),
             )
-            for publication, superseded in zip(publications, superseded_at(publications), strict=True)
+            for publication, superseded in zip(publications, superseded_times, strict=True)
         ]
 
     def has_expired(self, publication: Publication) -> bool:

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ..errors import ConfigError
 from ..ports import QueryEngine
-from ..sql import Aggregate, Expression, parse_aggregate, parse_expression
+from ..sql import Aggregate, Expression, explain_names, parse_aggregate, parse_row_expression
 from ..sql.typing import check_condition, type_expression
 from ..table.groups import check_groupable
 from ..table.row_kind import ROW_KIND, removes
@@ -60,14 +60,14 @@ class Measure(ABC):
         Raises:
             ConfigError: it is not a measure, has an unknown column, or cannot be retracted exactly.
         """
-        aggregate = parse_aggregate(text)
+        with explain_names(text, schema):
+            aggregate = parse_aggregate(text)
+            if aggregate.argument:
+                aggregate.argument.check_columns(schema)
         of_function = _BY_FUNCTION[aggregate.function]
         if of_function is Estimate and not estimates:
             raise ConfigError(f"{text!r} is an estimate, which cannot be retracted; write count(distinct …)")
-        condition = parse_expression(where) if where is not None else None
-        for expression in filter(None, (aggregate.argument, condition)):
-            expression.check_of_one_row()
-            expression.check_columns(schema)
+        condition = parse_row_expression(where, schema) if where is not None else None
         if condition is not None:
             _check_condition(condition, schema)
         kind = aggregate.argument.declared_type(schema) if aggregate.argument else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 from attrs import frozen
 from sqlglot import exp
@@ -117,6 +118,54 @@ def parse_expression(text: str) -> Expression:
     if isinstance(tree, exp.Alias):
         raise ConfigError(f"{quote(text)} has an alias; write only the expression")
     return expression_of(tree)
+
+
+def parse_row_expression(text: str, schema: Schema, generators: Collection[str] = ()) -> Expression:
+    """Parse an expression over the rows of a schema. A text that is exactly a column's name is that column.
+
+    Args:
+        text: the SQL, or a column's name, ignoring case.
+        schema: the columns of the rows.
+        generators: functions that are allowed to make several rows from one, as the whole expression.
+
+    Raises:
+        ConfigError: it is not an expression, needs more than one row, or has an unknown column.
+
+    >>> parse_row_expression("seq-no", Schema.parse("seq int, no int, `seq-no` int")).sql
+    '`seq-no`'
+    """
+    if text.lower() in {name.lower() for name in schema.names}:
+        return parse_expression(f"`{text}`")
+    with explain_names(text, schema):
+        expression = parse_expression(text)
+        expression.check_of_one_row(generators)
+        expression.check_columns(schema)
+    return expression
+
+
+@contextmanager
+def explain_names(text: str, schema: Schema) -> Iterator[None]:
+    """Add to an error about a text which columns need backticks, if it may have them without.
+
+    Raises:
+        ConfigError: the error, with the remedy.
+    """
+    try:
+        yield
+    except ConfigError as error:
+        lower = text.lower()
+        named = (each for each in schema.names if each.lower() in lower and f"`{each.lower()}`" not in lower)
+        if (odd := next((each for each in named if not _is_plain(each)), None)) is None:
+            raise
+        raise ConfigError(f"{error}; if you mean the column {odd!r}, write it in backticks: `{odd}`") from error
+
+
+def _is_plain(name: str) -> bool:
+    """Whether SQL reads a column's name without backticks as that column."""
+    try:
+        return parse_expression(name).bare == name
+    except ConfigError:
+        return False
 
 
 def expression_of(tree: exp.Expr) -> Expression:

@@ -21,6 +21,7 @@ from ..measures import Estimate, Measure, describe
 from .panes import Panes
 
 _DIMENSIONS = "dimensions"
+_TOTAL = "total"
 LATE = ("drop", "revise")
 TICKS = ("sparse", "dense")
 WINDOW_START, TICK, GROUPING, REVISION = "window_start", "tick", "grouping", "revision"
@@ -99,6 +100,10 @@ class CumulateSettings:
                 raise ConfigError(f"dimensions: a column is listed twice in {list(each)}; remove one")
         if len({frozenset(each) for each in self.dimensions}) < len(self.dimensions):
             raise ConfigError("dimensions: a set is listed twice (the order of columns does not matter); remove one")
+        if {(), (_TOTAL,)} <= set(self.dimensions):
+            raise ConfigError(
+                f"dimensions: [] is called {_TOTAL!r} in the names of views, and so is {[_TOTAL]}; rename the column"
+            )
         for name_of, mark in ((label_of, "_"), (grouping_of, ",")):
             if len({name_of(each) for each in self.dimensions}) < len(self.dimensions):
                 raise ConfigError(
@@ -194,4 +199,4 @@ def grouping_of(dimensions: tuple[str, ...]) -> str:
 
 def label_of(dimensions: tuple[str, ...]) -> str:
     """The name of a dimension set in the names of views: its columns, joined by ``_``; ``total`` for the empty set."""
-    return "_".join(dimensions) or "total"
+    return "_".join(dimensions) or _TOTAL

@@ -168,6 +168,14 @@ def test_updates_without_their_old_image_are_refused(deploy):
         deploy(text)
 
 
+def test_a_set_that_has_the_name_of_the_total_is_refused(deploy):
+    text = changed('[["page"], []]', '[["total"], []]', changed("page string", "total string"))
+    with pytest.raises(
+        ConfigError, match=r"dimensions: \[\] is called 'total' in the names of views, and so is \['total'\]; rename"
+    ):
+        deploy(text)
+
+
 @pytest.mark.parametrize("mark", ["_", ","])
 def test_two_sets_of_one_name_are_refused(deploy, mark):
     text = changed("page string", f"`page{mark}country` string, page string")

@@ -115,6 +115,25 @@ def test_one_source_may_feed_two_topics(deploy):
     assert views(deploy(SAMPLE + more))["rows"].schema.names[-2:] == ("item_count", "kilos")
 
 
+def test_a_text_that_is_a_column_of_the_source_is_that_column(deploy):
+    text = changed("seq bigint", "seq bigint, `items-seq` bigint, `true` boolean")
+    text = changed('sequence = ["seq"]', 'sequence = ["items-seq"]', text)
+    text = changed('"items + 0"', '"Items-Seq"', changed('"items is not null"', '"true"', text))
+    _, stock = settings(deploy(text)).topics
+    assert [(each.name, each.expression.sql) for each in stock.sequence] == [("items-seq", "`items-seq`")]
+    assert [each.expression.sql for each in stock.own(("shop_id",))] == ["`Items-Seq`"]
+    assert stock.where.sql == "`true`"
+
+
+def test_a_column_in_an_expression_that_needs_backticks_is_told(refusal):
+    text = changed("seq bigint", "seq bigint, `read-at` bigint")
+    said = refusal(changed('sequence = ["seq"]', 'sequence = ["read-at + 1"]', text))
+    assert said.endswith(
+        "sequence: '`read` - `at` + 1': no column 'read'; there are: shop_id, items, weight, seq, read-at; if you mean the"
+        " column 'read-at', write it in backticks: `read-at`"
+    )
+
+
 _EXPLODED = "explode(split(cast(items as string), ','))"
 
 

@@ -51,6 +51,12 @@ def reasons(
     return {verdict.commit.version: verdict.reasons for verdict in verdicts}
 
 
+def minutes(publications: Sequence[Publication], minute: float) -> list[float | None]:
+    """The minute at which each publication was superseded."""
+    times = superseded_at(publications, START + minute * MINUTE)
+    return [None if each is None else (each - START) / MINUTE for each in times]
+
+
 class TestPublications:
     def test_nothing_goes_where_no_retention_is_set(self) -> None:
         told = reasons(Retention(), published(3), history(*range(3)))
@@ -220,18 +226,40 @@ class TestHowLongItLasts:
 
 class TestClock:
     def test_a_clock_set_back_makes_nothing_go_early(self) -> None:
-        """Epoch 1 came at minute 120, epoch 2 by a clock that had been set back by an hour."""
+        """Epoch 1 came at minute 120, epochs 2 and 3 by a clock that had been set back by an hour."""
         set_back = [publication(3, 70), publication(2, 61), publication(1, 120), publication(0, 0)]
-        assert superseded_at(set_back) == [None, *(START + 120 * MINUTE for _ in range(3))]
-        assert kept(Retention(duration=10 * MINUTE), set_back, history(*range(4)), 75) == [3, 2, 1, 0]
-        assert kept(Retention(duration=10 * MINUTE), set_back, history(*range(4)), 130) == [3]
+        assert minutes(set_back, 75) == [None, 70, 61, 61]
+        assert kept(Retention(duration=10 * MINUTE), set_back, history(*range(4)), 75) == [3, 2]
+        assert minutes(set_back, 130) == [None, None, None, 120]
+        assert kept(Retention(duration=10 * MINUTE), set_back, history(*range(4)), 130) == [3, 2, 1]
+        later = [publication(4, 130), *set_back]
+        assert minutes(later, 140) == [None, 130, 130, 130, 120]
+        assert kept(Retention(duration=10 * MINUTE), later, history(*range(5)), 140) == [4]
+
+    def test_a_clock_that_was_once_far_ahead_keeps_nothing_forever(self) -> None:
+        """Epoch 1 came at minute 20 by a clock that was 64 years ahead."""
+        years = 64 * 365 * 24 * 60
+        once = [publication(3, 60), publication(2, 40), publication(1, years), publication(0, 0)]
+        assert minutes(once, 65) == [None, 60, 40, 40]
+        assert kept(Retention(duration=10 * MINUTE), once, history(*range(4)), 65) == [3, 2]
+
+    def test_a_version_is_kept_until_it_is_known_how_long_ago_it_was_superseded(self) -> None:
+        ahead = [publication(2, 5000), publication(1, 6000), publication(0, 0)]
+        told = reasons(Retention(duration=10 * MINUTE), ahead, history(*range(3)))
+        assert told["1"] == ("epoch 1: superseded at an unknown time, because a clock was wrong",)
+        assert told["0"] == ("epoch 0: superseded at an unknown time, because a clock was wrong",)
+        now = START + 1000 * MINUTE
+        left = Retention(duration=10 * MINUTE).left(ahead, Epoch("p", 0), estimate(ahead, now), now)
+        assert left == 10 * MINUTE
+        _, verdict, _ = judge(Retention(duration=10 * MINUTE), ahead, {"a": history(*range(3))}, now)
+        assert (verdict.until, verdict.superseded_at) == (("10m after the next publication",), None)
 
     def test_a_clock_before_all_publications_keeps_everything(self) -> None:
         assert kept(Retention(duration=MINUTE), published(3), history(*range(3)), -1000) == [2, 1, 0]
 
     def test_one_publication_or_none_was_never_superseded(self) -> None:
-        assert superseded_at(published(1)) == [None]
-        assert superseded_at([]) == []
+        assert minutes(published(1), 1000) == [None]
+        assert minutes([], 1000) == []
 
 
 class TestWhatNoPublicationPins:

@@ -3,7 +3,7 @@
 import pytest
 
 from headwater.domain.errors import ConfigError
-from headwater.domain.sql import parse_aggregate, parse_expression, parse_statement
+from headwater.domain.sql import parse_aggregate, parse_expression, parse_row_expression, parse_statement
 from headwater.domain.table.schema import DataType, Schema
 
 ROWS = Schema.parse("a bigint, Amount decimal(18,2), `a b` string")
@@ -92,6 +92,48 @@ def test_what_needs_more_than_a_row_is_refused(text, told):
 def test_what_is_no_expression(text, told):
     with pytest.raises(ConfigError, match=told):
         parse_expression(text)
+
+
+ODD = Schema.parse("seq int, no int, `seq-no` int, `true` boolean, `a b` string, `case` int, `Current_Date` date")
+
+
+@pytest.mark.parametrize("name", ["seq", "SEQ", "seq-no", "Seq-No", "true", "a b", "case", "current_date"])
+def test_a_text_that_is_a_column_is_that_column_whatever_sql_reads_in_it(name):
+    expression = parse_row_expression(name, ODD)
+    assert (expression.sql, expression.bare, expression.columns) == (f"`{name}`", name, (name,))
+
+
+@pytest.mark.parametrize(
+    ("text", "sql"),
+    [
+        ("seq - no", "`seq` - `no`"),
+        ("seq-no + 1", "`seq` - `no` + 1"),
+        ("`seq-no`", "`seq-no`"),
+        ("not true", "NOT TRUE"),
+    ],
+)
+def test_any_other_text_is_sql(text, sql):
+    assert parse_row_expression(text, ODD).sql == sql
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a b > 'x'", "'a b'"),
+        ("CASE > 1", "'case'"),
+        ("current_date > seq", "'Current_Date'"),
+    ],
+)
+def test_a_column_that_needs_backticks_is_told(text, told):
+    with pytest.raises(ConfigError, match=f"; if you mean the column {told}, write it in backticks: `{told[1:-1]}`$"):
+        parse_row_expression(text, ODD)
+
+
+@pytest.mark.parametrize("text", ["seq + missing", "missing > `a b`", "seq +"])
+def test_backticks_are_told_only_of_a_column_that_lacks_them(text):
+    with pytest.raises(ConfigError) as told:
+        parse_row_expression(text, ODD)
+    assert "backticks" not in str(told.value)
 
 
 def test_columns_are_checked_without_regard_to_case():

@@ -98,6 +98,13 @@ def test_measures_that_cannot_be_taken_back(text: str, where: str | None, messag
         Measure.parse("m", text, where, SCHEMA)
 
 
+def test_a_condition_that_is_a_column_is_that_column() -> None:
+    odd = Schema.parse("`true` boolean, `net-amount` bigint")
+    assert Measure.parse("m", "count(*)", "true", odd).condition == "`true`"
+    with pytest.raises(ConfigError, match=r"no column 'net'.* write it in backticks: `net-amount`"):
+        Measure.parse("m", "sum(net-amount)", None, odd)
+
+
 @pytest.mark.parametrize(
     ("tables", "sql", "holds", "message"),
     [
