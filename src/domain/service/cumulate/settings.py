@@ -17,6 +17,7 @@ from ...table.column_checks import check_own_names, free_name
 from ...table.fingerprint import changed_settings, fingerprint, recorded_setting
 from ...table.groups import check_groupable
 from ...table.schema import Schema
+from ..base import one_of
 from ..measures import Estimate, Measure, describe
 from .panes import Panes
 
@@ -66,8 +67,8 @@ class CumulateSettings:
     offset: timedelta = timedelta()
     time_zone: str = "UTC"
     dimensions: tuple[tuple[str, ...], ...] = field(default=((),), converter=_to_tuples)
-    late: str = "drop"
-    ticks: str = "sparse"
+    late: str = field(default="drop", validator=one_of(*LATE))
+    ticks: str = field(default="sparse", validator=one_of(*TICKS))
     watermark_delay: timedelta = timedelta()
     retracts: bool = False
     records: RecordSpec | None = field(default=None, repr=False)
@@ -77,9 +78,6 @@ class CumulateSettings:
             raise ConfigError('measures needs at least one, such as { pv = "count(*)" }')
         if not self.dimensions:
             raise ConfigError('dimensions needs at least one set, such as [["page"], []]; [] is the total')
-        for name, allowed in (("late", LATE), ("ticks", TICKS)):
-            if (value := getattr(self, name)) not in allowed:
-                raise ConfigError(f"{name} = {value!r} is not one of {', '.join(allowed)}")
         if (kind := self.schema[self.event_time]).name != "timestamp":
             raise ConfigError(f"event_time {self.event_time!r} must be a timestamp, not {kind.ddl}")
         for measure in self.measures:

@@ -11,6 +11,7 @@ from attrs import field, frozen
 
 from ...errors import ConfigError
 from ...sql import Statement, parse_statement
+from ..base import one_of
 from ..input import PlainTable, ViewOf, check_names
 from .plan import Schedule
 
@@ -43,13 +44,11 @@ class SnapshotSettings:
     inputs: Mapping[str, Input]
     tables: Mapping[str, str]
     every: timedelta
-    when: str = "clock"
+    when: str = field(default="clock", validator=one_of(*WHEN))
     keys: Mapping[str, tuple[str, ...]] = field(factory=dict)
     longest_query: timedelta | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.when not in WHEN:
-            raise ConfigError(f"when = {self.when!r} is not one of {', '.join(WHEN)}")
         if self.every.total_seconds() <= 0:
             raise ConfigError("every must be longer than 0; write a duration such as '15m'")
         for key, names in (("inputs", self.inputs), ("tables", self.tables)):
