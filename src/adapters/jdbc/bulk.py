@@ -67,11 +67,6 @@ class JdbcBulk(BulkSource):
     A chunk is read as a whole when it is planned, and is cached for its epoch. So no query is run twice, and a chunk
     that fails delays only itself. Its time is the database's time after the query. Its position is one of the log's
     before the query, up to which the query sees all changes. Its reach is the log's position after the query.
-
-    Args:
-        database: the database of the table.
-        settings: the table and the chunk sizes.
-        spec: the rows to read.
     """
 
     database: Database

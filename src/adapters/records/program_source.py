@@ -72,11 +72,7 @@ class ProgramFrame:
 
 @define(eq=False)
 class ProgramSource(StreamSource):
-    """The source of a pipeline that a program feeds. A frame whose number is in the tables already is skipped.
-
-    Args:
-        spec: the rows' columns.
-    """
+    """The source of a pipeline that a program feeds. A frame whose number is in the tables already is skipped."""
 
     spec: RecordSpec
     schema: Schema = field(init=False)

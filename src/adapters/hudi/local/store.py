@@ -36,9 +36,6 @@ class LocalHudiStore(HudiStore):
 
     Rows are read from the data files, without a job of Spark. Spark writes them, and does the upkeep. What the files
     have in a form of their own (nested columns) is read by Spark.
-
-    Args:
-        cache: the rows of recent files, in memory.
     """
 
     cache: FileCache = field(factory=FileCache)

@@ -158,13 +158,7 @@ def within(name: str, ranges: Iterable[KeyRange]) -> nw.Expr:
 
 @define(eq=False)
 class BulkLoadProgress:
-    """Reads and writes the progress of a load.
-
-    Args:
-        settings: of the pipeline.
-        tables: of the pipeline.
-        engine: of the frames.
-    """
+    """Reads and writes the progress of a load."""
 
     settings: BulkMergeSettings
     tables: BulkMergeTables
@@ -269,12 +263,7 @@ class BulkLoadProgress:
         return watermark >= chunk.search_ts + self.settings.delay
 
     def _exact_from(self, chunk: Chunk, state: LoadState) -> datetime | None:
-        """The earliest event time (UTC) as of which a chunk is exact; None: any.
-
-        Args:
-            chunk: a chunk that settles now.
-            state: the state of the load.
-        """
+        """The earliest event time (UTC) as of which a chunk is exact; None: any."""
         if self.settings.follows:
             return state.newest
         return None if chunk.search_ts is None else chunk.search_ts + self.settings.delay

@@ -16,12 +16,7 @@ from .settings import TopicSettings, WideTableSettings
 
 @frozen
 class TopicColumns:
-    """The columns of one topic in the wide table: a sequence group for the topic, and maybe one for each column.
-
-    Args:
-        topic: the topic.
-        key: the key columns.
-    """
+    """The columns of one topic in the wide table: a sequence group for the topic, and maybe one for each column."""
 
     topic: TopicSettings
     key: tuple[str, ...]
