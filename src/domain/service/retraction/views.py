@@ -14,6 +14,7 @@ from ...table.net_changes import net_changes
 from ...table.schema import Column, Schema, column
 from ...table.view_spec import ViewSpec
 from ..measures import ROWS, CountDistinct, Measure, SumMeasure, ValueMeasure
+from ..row_changes import find_changed_groups
 from ..segments import SEGMENT
 from .daily_sums import DailySums
 from .settings import RetractionSettings
@@ -69,15 +70,8 @@ class RetractionViews:
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the net changes of a view between two snapshots. Only groups with a change are read."""
-        key = self._group
-        touched = [
-            rows.select(*key)
-            for sums in self.tables.daily_sums
-            for table in (sums.live.name, sums.past.name)
-            if (rows := after.changes_since(before, table)) is not None
-        ]
-        no_group = self.engine.frame([], self.tables.sums.past.schema).select(*key)
-        groups = self.engine.persist(nw.concat([no_group, *touched]).unique())
+        tables = [table for sums in self.tables.daily_sums for table in (sums.live, sums.past)]
+        groups = find_changed_groups(tables, self._group, before, after, self.engine)
         old, new = (self.view(spec, at, groups) for at in (before, after))
         return net_changes(old, new, spec.schema.names if not spec.key else spec.key)
 
