@@ -11,7 +11,7 @@ import narwhals as nw
 import polars as pl
 
 from ...domain.duration import FIRST_MICRO, LAST_MICRO
-from ...domain.errors import BadInput, ConfigError, SumOverflow
+from ...domain.errors import BadInput, ConfigError, SumOverflow, first_line
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import quote
@@ -86,11 +86,11 @@ class DuckQueries(QueryEngine):
                 for name in frames:
                     database.unregister(name)
         except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
-            raise ConfigError(f"{quote(sql)}: DuckDB does not take it: {str(error).splitlines()[0]}") from error
+            raise ConfigError(f"{quote(sql)}: DuckDB does not take it: {first_line(error)}") from error
         except duckdb.Error as error:
             if (found := _overflow(str(error), sql)) is not None:
                 raise found from error
-            raise BadInput(f"{quote(sql)} failed on a value: {str(error).splitlines()[0]}") from error
+            raise BadInput(f"{quote(sql)} failed on a value: {first_line(error)}") from error
         return _in_range(_as_declared(pl.DataFrame(rows), plan), sql)
 
 

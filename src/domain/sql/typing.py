@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from ..errors import ConfigError
+from ..errors import ConfigError, first_line
 from ..table.schema import Column, DataType, Schema
 from .expression import Expression
 from .node_types import COMPARISONS, NODE_TYPES
@@ -149,7 +149,7 @@ def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query
         check_where(tree, schema)
         tree = qualified(tree, schema, quotes=True)
     except SqlglotError as error:
-        raise ConfigError(f"{str(error).splitlines()[0]}; look at its columns and tables") from error
+        raise ConfigError(f"{first_line(error)}; look at its columns and tables") from error
     metadata = {kind: {"annotator": _annotator(type_)} for kind, type_ in NODE_TYPES.items()}
     found = annotate_types(tree, schema=schema, dialect=DIALECT, expression_metadata=metadata)
     assert isinstance(found, exp.Query)
