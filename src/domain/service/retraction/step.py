@@ -24,7 +24,7 @@ from ..base import Step
 from ..measures import ROWS, ValueMeasure, evaluate, sign
 from ..memo import Memo
 from ..segments import SEGMENT, Segments
-from .daily_sums import DailySums, Update, merge_changes
+from .daily_sums import Update, merge_changes
 from .days import assign_day, deduplicate
 from .jumps import Jump
 from .repeats import REPEAT, Repeats
@@ -132,7 +132,7 @@ class RetractionStep:
         if update.cut is not None and to < update.cut:
             raise ConfigError(f"the past already reaches up to day {_day(update.cut)}, so it cannot be cut at {cut}")
         if self.settings.past is None:
-            parts = [update.roll(sums, self._no_entries(sums), to) for sums in self.tables.daily_sums]
+            parts = [update.roll(sums, self.engine.frame([], sums.live.schema), to) for sums in self.tables.daily_sums]
         else:
             past = self._read_past(cut)
             parts = [update.replace_past(sums, past[sums.past.name], to) for sums in self.tables.daily_sums]
@@ -227,11 +227,7 @@ class RetractionStep:
         entries = self._entries(self._evaluate(inserts))
         return {each.past.name: entries[each.live.name] for each in self.tables.daily_sums}
 
-    def _no_entries(self, sums: DailySums) -> nw.LazyFrame[Any]:
-        return self.engine.frame([], sums.live.schema)
-
     def _write_cut(self, to: int) -> dict[str, Change]:
-        """Write the cut, as one row."""
         table = self.tables.cut
         return {table.name: Change(merge=self.engine.frame([{NAME: "past", CUT: to}], table.schema))}
 

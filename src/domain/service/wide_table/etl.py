@@ -245,4 +245,4 @@ def _only(image: nw.Expr) -> nw.Expr:
 
 
 def _any_null(names: list[str]) -> nw.Expr:
-    return reduce(lambda either, each: either | each, (nw.col(name).is_null() for name in names))
+    return nw.any_horizontal(*(nw.col(name).is_null() for name in names), ignore_nulls=False)
