@@ -87,7 +87,6 @@ class _Fields:
     _converted: list[tuple[str, Read]] = field(init=False, factory=list)
 
     def learn(self, message_type: Any, readers: MessageReaders) -> None:
-        """Learn the fields of a type."""
         self._names = tuple(each.name for each in message_type.fields)
         self._get = _getter(self._names)
         for each in message_type.fields:

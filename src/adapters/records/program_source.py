@@ -59,7 +59,6 @@ class ProgramFrame:
 
     @property
     def offsets(self) -> Mapping[str, Any]:
-        """Its offsets in the ledger."""
         more = {"attempt": self.attempt, "within": self.within, "frame": self.id}
         known = {name: each for name, each in more.items() if each is not None}
         return {"query": self.query, "batch": self.number} | known

@@ -47,7 +47,6 @@ class Latencies:
     _walked: dict[str, Sequence[Publication]] = field(init=False, factory=dict)
 
     def of(self, pipeline: str) -> Latency:
-        """The latency of a pipeline."""
         return Latency(self._expected(pipeline), self._measured(pipeline))
 
     def _expected(self, pipeline: str) -> Span | None:

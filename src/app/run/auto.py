@@ -66,7 +66,6 @@ class AutoRunner(Runner):
         return self._refusal
 
     def advance(self, pace: Pace = Pace.SCHEDULE, *, idle: bool = True) -> bool:
-        """See `Runner.advance`."""
         return self.do(lambda runner: Runner.advance(runner, pace, idle=idle))
 
     def publish_missing(self) -> None:

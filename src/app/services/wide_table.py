@@ -122,7 +122,6 @@ class _Topic:
         self.schema: Schema = source.records.columns
 
     def settings(self) -> TopicSettings:
-        """The topic's settings."""
         columns, sequence, where = (*self._key(), *self._columns()), tuple(self._sequence()), self._where()
         return self.section.build(
             lambda: TopicSettings(

@@ -205,7 +205,6 @@ class Total(SumMeasure):
 
     @property
     def type(self) -> DataType:
-        """The type of the sum."""
         return self._sum.type
 
     @property
@@ -224,7 +223,6 @@ class Mean(Total):
 
     @property
     def type(self) -> DataType:
-        """The type of every mean."""
         return DataType("double")
 
     @property
@@ -258,7 +256,6 @@ class Extreme(ValueMeasure):
 
     @property
     def type(self) -> DataType:
-        """The type of the values."""
         return self.value_type
 
     def of_values(self, value: nw.Expr) -> nw.Expr:

@@ -249,7 +249,6 @@ class Statistics:
 
     @classmethod
     def of(cls, rows: pl.DataFrame, columns: Sequence[str]) -> Statistics:
-        """The statistics of these columns."""
         nulls = {name: rows[name].null_count() for name in columns}
         compared = (name for name in columns if _is_bounded(rows.schema[name]) and nulls[name] < rows.height)
         return cls(rows.height, nulls, {name: _range(rows[name]) for name in compared})

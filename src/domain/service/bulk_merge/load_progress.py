@@ -269,7 +269,6 @@ class BulkLoadProgress:
         return None if chunk.search_ts is None else chunk.search_ts + self.settings.delay
 
     def _chunk_rows(self, chunks: Iterable[Chunk], settlement: Settlement) -> nw.LazyFrame[Any]:
-        """Rows of table `chunks`."""
         lines = []
         for chunk in chunks:
             settled = chunk in settlement.settled
@@ -287,7 +286,6 @@ class BulkLoadProgress:
         return self.engine.frame(lines, self.tables.chunks.schema)
 
     def _load_row(self, state: LoadState) -> nw.LazyFrame[Any]:
-        """The row of table `load`."""
         row = {
             NAME: "load",
             NEWEST: state.newest,

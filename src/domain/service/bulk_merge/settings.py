@@ -95,7 +95,6 @@ class BulkMergeSettings:
 
     @property
     def key_columns(self) -> tuple[Column, ...]:
-        """The key with its types."""
         return self.schema.select(self.key).columns
 
     @property

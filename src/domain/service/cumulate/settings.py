@@ -119,7 +119,6 @@ class CumulateSettings:
 
     @property
     def panes(self) -> Panes:
-        """The panes of the windows."""
         return Panes.of(size=self.size, step=self.step, offset=self.offset, zone=self.time_zone)
 
     @property

@@ -146,7 +146,6 @@ class RetractionSettings:
 
     @property
     def groups(self) -> Schema:
-        """The columns of the group."""
         return self.schema.select(self.group)
 
     @property

@@ -75,7 +75,6 @@ class SnapshotSettings:
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule of versions."""
         return Schedule(self.every, by_watermark=self.when == "watermark")
 
     def inputs_of(self, table: str) -> frozenset[str]:

@@ -38,7 +38,6 @@ class WideTableViews:
     engine: FrameEngine
 
     def view(self, spec: ViewSpec, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the rows of a view."""
         return self._select(spec, snapshot.read(self.tables.wide.name))
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
