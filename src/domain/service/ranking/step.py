@@ -17,6 +17,7 @@ from ...source import dead_letter
 from ...table.change import POSITION, Between, Change, Matching
 from ...table.collect import collect_small
 from ...table.row_kind import ROW_KIND, removes
+from ...table.schema import FLOATS
 from ..base import Step
 from ..segments import SEGMENT, Segments
 from .cells import LOWEST, count_cells, rank_cells
@@ -121,7 +122,7 @@ class RankingStep:
             if self._anywhere:  # the group of a delete is taken from the stored row
                 is_null = is_null & ~removes(nw.col(ROW_KIND))
             reason = dead_letter.or_else(reason, is_null, f"group column {name} is null")
-        if self.settings.schema[self.settings.order_by].name in {"float", "double"}:
+        if self.settings.schema[self.settings.order_by].name in FLOATS:
             invalid = ~(order.is_null() | order.is_finite())
             text = f"order column {self.settings.order_by} is not a finite number"
             reason = dead_letter.or_else(reason, invalid, text)
