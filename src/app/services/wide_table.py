@@ -167,9 +167,7 @@ class _Topic:
         return Derived(name, self.schema[name], parse_expression(f"`{name}`"))
 
     def _selected(self, name: str, text: str) -> Derived:
-        expression = parse_expression(text)
-        expression.check_of_one_row(generators=GENERATORS)
-        expression.check_columns(self.schema)
+        expression = self._of_one_row(text, GENERATORS)
         return Derived(name, _type(expression, self.schema), expression)
 
     def _sequence(self) -> Iterator[Derived]:
@@ -188,9 +186,9 @@ class _Topic:
         check_condition(expression, _type(expression, self.schema))
         return expression
 
-    def _of_one_row(self, text: str) -> Expression:
+    def _of_one_row(self, text: str, generators: frozenset[str] = frozenset()) -> Expression:
         expression = parse_expression(text)
-        expression.check_of_one_row()
+        expression.check_of_one_row(generators=generators)
         expression.check_columns(self.schema)
         return expression
 
