@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 
 from .errors import ConfigError
 
@@ -93,6 +93,11 @@ def moment_of(micros: int) -> datetime:
 def nearest_moment(micros: int) -> datetime:
     """As `moment_of`, from 0001-01-03 to 9999-12-29: times in every zone, and no clock changes beyond them."""
     return moment_of(min(max(micros, -62_135_424_000_000_000), 253_402_041_600_000_000))
+
+
+def day_number(day: date) -> int:
+    """The number of days from 1970-01-01 to a day."""
+    return day.toordinal() - EPOCH.toordinal()
 
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

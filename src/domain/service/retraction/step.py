@@ -9,6 +9,7 @@ from typing import Any
 import narwhals as nw
 from attrs import evolve, field, frozen
 
+from ...duration import EPOCH, day_number
 from ...epoch.batch import ERROR, Batch
 from ...epoch.watermark import newest_of, subtract
 from ...errors import ConfigError
@@ -32,7 +33,6 @@ from .settings import STOP, RetractionSettings
 from .tables import CUT, NAME, PARTITION, TIMES, VALUE, RetractionTables
 
 _DEAD, _UNPLACED = "_dead", "_unplaced"
-_FIRST_DAY = date(1970, 1, 1)
 
 
 UNPLACED = (
@@ -41,11 +41,6 @@ UNPLACED = (
     ' MariaDB, but not for the rows of a snapshot; Canal has none. To count every message, set identity = "none"'
 )
 """A warning; each run shows it once."""
-
-
-def day_number(day: date) -> int:
-    """Return the number of a day, as in `_segment`."""
-    return (day - _FIRST_DAY).days
 
 
 @frozen
@@ -233,4 +228,4 @@ class RetractionStep:
 
 
 def _day(number: int) -> date:
-    return date.fromordinal(_FIRST_DAY.toordinal() + number)
+    return date.fromordinal(EPOCH.toordinal() + number)
