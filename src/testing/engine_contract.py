@@ -17,7 +17,7 @@ from ..domain.ports import FrameEngine
 from ..domain.service.boundaries import Boundaries
 from ..domain.table.schema import Schema
 from .engine_order_contract import LARGE, LEAST, MOST, RATE, SUMMED, FrameOrderContract
-from .expected import rows_of
+from .expected import rows_of, utc
 
 _EPOCH = datetime.fromisoformat("1970-01-01")
 
@@ -81,7 +81,7 @@ class FrameEngineContract(FrameOrderContract):
 
     @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "America/New_York"])
     def test_wall_clocks_go_there_and_back(self, engine: FrameEngine, zone: str) -> None:
-        moments = [_moment(utc) for name, utc, _ in CLOCKS if name == zone]
+        moments = [utc(text) for name, text, _ in CLOCKS if name == zone]
         rows = self.frame([(moment,) for moment in moments], Schema.parse("at timestamp"))
         walls = engine.wall_micros(rows, "at", into="wall", zone=zone)
         found = engine.from_wall_micros(walls, "wall", into="back", zone=zone).collect(backend="polars")
@@ -91,11 +91,11 @@ class FrameEngineContract(FrameOrderContract):
         assert found.schema["back"] == nw.Datetime("us", "UTC")
 
     def test_a_clock_set_back_shows_a_time_twice(self, engine: FrameEngine) -> None:
-        second = self.frame([(_moment("2024-11-03 06:30:00"),)], Schema.parse("at timestamp"))
+        second = self.frame([(utc("2024-11-03 06:30:00"),)], Schema.parse("at timestamp"))
         walls = engine.wall_micros(second, "at", into="wall", zone="America/New_York")
         back = engine.from_wall_micros(walls, "wall", into="back", zone="America/New_York")
         assert back.collect(backend="polars").rows() == [
-            (_moment("2024-11-03 06:30:00"), _micros("2024-11-03 01:30:00"), _moment("2024-11-03 05:30:00"))
+            (utc("2024-11-03 06:30:00"), _micros("2024-11-03 01:30:00"), utc("2024-11-03 05:30:00"))
         ]
 
     def test_a_clock_set_forward_never_shows_some_times(self, engine: FrameEngine) -> None:
@@ -105,7 +105,7 @@ class FrameEngineContract(FrameOrderContract):
         }
         rows = self.frame([(_micros(wall),) for wall in missing], Schema.parse("wall bigint"))
         found = engine.from_wall_micros(rows, "wall", into="at", zone="America/New_York")
-        expected = [(_micros(wall), _moment(utc)) for wall, utc in missing.items()]
+        expected = [(_micros(wall), utc(text)) for wall, text in missing.items()]
         assert sorted(found.collect(backend="polars").rows()) == sorted(expected)
 
     def test_days_of_every_zone_are_cut_at_instants(self, engine: FrameEngine) -> None:
@@ -241,7 +241,7 @@ class FrameEngineContract(FrameOrderContract):
 
     def test_nested_rows_are_handed_out_with_instants_as_numbers(self, engine: FrameEngine) -> None:
         rows = [
-            (1, [{"at": _moment("2024-03-10 07:30:00.000001"), "on": date(2024, 1, 2), "b": b"\x00"}, None]),
+            (1, [{"at": utc("2024-03-10 07:30:00.000001"), "on": date(2024, 1, 2), "b": b"\x00"}, None]),
             (2, None),
             (3, [{"at": None, "on": None, "b": None}]),
             (4, []),
@@ -284,10 +284,6 @@ def _near_changes(zone: str) -> list[tuple[datetime]]:
                 quarters = (midnight + timedelta(minutes=15 * quarter) for quarter in range(-8, 104, 3))
                 found |= {each + timedelta(microseconds=by) for each in quarters for by in (-1, 0)}
     return [(each,) for each in sorted(found)]
-
-
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
 
 
 def _micros(text: str) -> int:
