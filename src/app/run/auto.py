@@ -69,7 +69,6 @@ class AutoRunner(Runner):
         return self.do(lambda runner: Runner.advance(runner, pace, idle=idle))
 
     def publish_missing(self) -> None:
-        """See `Runner.publish_missing`."""
         self.do(Runner.publish_missing)
 
     def do(self, work: Callable[[Runner], _T]) -> _T:
@@ -90,7 +89,6 @@ class AutoRunner(Runner):
         return self._turn_to(self.large)
 
     def for_programs(self) -> Runner:
-        """See `Runner.for_programs`."""
         return self.large if self.large_frames else self
 
     def memory_beside(self) -> AbstractContextManager[None]:

@@ -72,7 +72,6 @@ class LocalHudiStore(HudiStore):
             return net_changes(lazy(old.collect()), lazy(new.collect()), used.spec.key)
 
     def read_optimized(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        """See `HudiStore.read_optimized`."""
         return self._from_spark(super().read_optimized(table, self._for_spark(table, matching)))
 
     def _local(self, used: Table, found: TableVersion) -> LocalVersion:

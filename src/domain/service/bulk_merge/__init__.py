@@ -33,13 +33,13 @@ from .late_chunks import LateChunks
 from .load_progress import BulkLoadProgress, within
 from .merge import ImageMerger
 from .replay_order import ReplayOrder
-from .settings import EXACT, HISTORY, MODES, BulkMergeSettings
+from .settings import EXACT, MODES, BulkMergeSettings
 from .step import BulkMergeStep
 from .tables import SETTLED, BulkMergeTables
 from .undo_log import UndoLog
 from .views import ROWS_VIEW, BulkMergeViews, view_specs
 
-__all__ = ["EXACT", "HISTORY", "MODES", "BulkMerge", "BulkMergeSettings"]
+__all__ = ["EXACT", "MODES", "BulkMerge", "BulkMergeSettings"]
 
 
 class BulkMerge(Service):

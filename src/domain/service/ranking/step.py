@@ -86,7 +86,6 @@ class RankingStep:
         return self.settings.repeats == "anywhere"
 
     def prepare(self, batch: Batch) -> Batch:
-        """See `Service.prepare`."""
         return evolve(batch, prepared=self._prepare(batch))
 
     def _prepare(self, batch: Batch) -> _Prepared:
@@ -101,7 +100,6 @@ class RankingStep:
         return _Prepared(checked, profile, latest, ranked, cells)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """See `Service.step`."""
         ready = batch.prepared if isinstance(batch.prepared, _Prepared) else self._prepare(batch)
         profile = ready.profile
         changes: dict[str, Change] = {}
