@@ -33,13 +33,7 @@ class Latency:
 
 @define(eq=False)
 class Latencies:
-    """The latencies of a deployment's pipelines.
-
-    Args:
-        deployment: with its pipelines.
-        services: of its pipelines, by name.
-        ledger: returns the current ledger of a pipeline, by its name.
-    """
+    """The latencies of a deployment's pipelines."""
 
     deployment: Deployment
     services: Mapping[str, Service]

@@ -103,14 +103,7 @@ class Pipelines:
 
 @define(eq=False)
 class PipelineInputs(Source):
-    """Views of other pipelines of the deployment, and plain tables.
-
-    Args:
-        settings: of the pipeline that reads them.
-        schedule: decides when the next epoch is due.
-        runner: returns the runner of a pipeline by its name.
-        queries: reads plain tables.
-    """
+    """Views of other pipelines of the deployment, and plain tables."""
 
     settings: SnapshotSettings
     schedule: Schedule

@@ -299,14 +299,7 @@ def describe(measures: Iterable[Measure]) -> str:
 def evaluate(
     rows: nw.LazyFrame[Any], measures: tuple[Measure, ...], schema: Schema, queries: QueryEngine
 ) -> nw.LazyFrame[Any]:
-    """Add to rows the columns of the measures' arguments and conditions; see `Measure.expressions`.
-
-    Args:
-        rows: the rows of a batch.
-        measures: the measures.
-        schema: the columns of the source's rows.
-        queries: evaluates expressions that are more than a column.
-    """
+    """Add to rows the columns of the measures' arguments and conditions; see `Measure.expressions`."""
     wanted = {name: expression for measure in measures for name, expression in measure.expressions}
     if all(each.bare for each in wanted.values()):
         named = {name.lower(): name for name in schema.names}

@@ -46,10 +46,6 @@ class BulkMerge(Service):
     """A service that keeps the newest image of each key, from a bulk load and a changelog of the same table.
 
     It reads the batches of a `BulkGroup`.
-
-    Args:
-        settings: the key, and the columns that order images.
-        engine: the engine of the frames that `step` and the views get.
     """
 
     def __init__(self, settings: BulkMergeSettings, engine: FrameEngine) -> None:

@@ -47,12 +47,6 @@ __all__ = [
 class MaterializedView(Service):
     """The service of one materialized view.
 
-    Args:
-        settings: of the view.
-        shapes: the columns of its inputs and of its query.
-        engine: of the frames.
-        queries: runs its SQL.
-
     Raises:
         ConfigError: the query cannot be maintained by its key, or a column does not exist.
     """
