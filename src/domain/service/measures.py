@@ -291,6 +291,11 @@ def sign() -> nw.Expr:
     return nw.when(removes(nw.col(ROW_KIND))).then(-1).otherwise(1).cast(nw.Int64)
 
 
+def fixed_parts(measures: Iterable[Measure]) -> list[tuple[str, ...]]:
+    """Return what stored rows depend on in measures, sorted by name."""
+    return sorted((one.name, one.aggregate.function, one.argument, one.condition, one.type.ddl) for one in measures)
+
+
 def describe(measures: Iterable[Measure]) -> str:
     """Measures as text for messages, sorted by name."""
     return "; ".join(sorted(each.sql for each in measures))

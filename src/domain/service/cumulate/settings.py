@@ -18,7 +18,7 @@ from ...table.fingerprint import changed_settings, fingerprint, recorded_setting
 from ...table.groups import check_groupable
 from ...table.schema import Schema
 from ..base import one_of
-from ..measures import Estimate, Measure, describe
+from ..measures import Estimate, Measure, describe, fixed_parts
 from .panes import Panes
 
 _DIMENSIONS = "dimensions"
@@ -142,9 +142,7 @@ class CumulateSettings:
     @property
     def fingerprint(self) -> str:
         """A text that changes with every setting that stored rows depend on."""
-        measures = sorted(
-            (each.name, each.aggregate.function, each.argument, each.condition, each.type.ddl) for each in self.measures
-        )
+        measures = fixed_parts(self.measures)
         sets = sorted(tuple(sorted(each)) for each in self.dimensions)
         text = f"cumulate {self.dimension_schema.ddl} {sets} {measures} {self.event_time} {self.panes} {self.ticks}"
         settings = {
