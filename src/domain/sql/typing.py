@@ -18,7 +18,7 @@ from .parsing import DIALECT, parse
 from .qualified import check_where, qualified, sqlglot_schema
 from .spellings import with_known_spellings
 from .subqueries import aggregates, check_subqueries
-from .types import INTERVAL, OTHER, VOID, named, set_type, type_of
+from .types import BOOLEAN, INTERVAL, OTHER, VOID, named, set_type, type_of
 
 _STRUCTURE = frozenset(
     {
@@ -44,7 +44,6 @@ _STRUCTURE = frozenset(
         exp.With,
     }
 )
-_BOOLEAN = DataType("boolean")
 _PREDICATES = (exp.Not, exp.Is, exp.In, exp.Between, exp.Like, exp.RegexpLike)
 _NESTED = (exp.DType.ARRAY, exp.DType.STRUCT)
 _CARRIED: dict[type[exp.Expr], tuple[str, ...]] = {
@@ -137,7 +136,7 @@ def check_condition(expression: Expression, kind: DataType) -> None:
     Raises:
         ConfigError: it is not.
     """
-    if kind != _BOOLEAN:
+    if kind != BOOLEAN:
         raise ConfigError(f"{expression.sql} is a {kind.ddl}; write a condition, such as items is not null")
 
 
