@@ -11,13 +11,12 @@ from attrs import field, frozen
 from attrs.validators import optional
 
 from ...errors import ConfigError
-from ...sql import parse_statement
 from ...sql.calls import AGGREGATES, calls
 from ...sql.parsing import quote
 from ...table.schema import DataType, Schema
 from ...table.view_spec import ViewSpec
 from ..base import one_of
-from ..input import ViewOf, check_names
+from ..input import ViewOf, check_names, parse_query
 from .derivation import SourceExpr
 
 ALIGN = ("before", "at", "newest")
@@ -118,9 +117,7 @@ def check_query(sql: str, inputs: Mapping[str, ViewOf]) -> None:
     Raises:
         ConfigError: it is not.
     """
-    statement = parse_statement(sql)
-    statement.check_tables(inputs)
-    statement.check_repeatable()
+    parse_query(sql, inputs)
     if found := calls(sql, _UNORDERED & AGGREGATES):
         raise ConfigError(
             f"{quote(sql)} calls {found[0]}, whose value depends on the order in which rows come, so a part"

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import ClassVar, TypeAlias
 
 from attrs import field, frozen
 
 from ...errors import ConfigError
-from ...sql import Statement, parse_statement
+from ...sql import parse_statement
 from ..base import one_of
-from ..input import PlainTable, ViewOf, check_names
+from ..input import PlainTable, ViewOf, check_names, parse_query
 from .plan import Schedule
 
 WHEN = ("clock", "watermark")
@@ -87,16 +87,3 @@ class SnapshotSettings:
         """A text that changes with every setting that the rows of a version depend on."""
         text = f"snapshots {sorted(self.tables.items())} {sorted(map(repr, self.inputs.items()))}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def parse_query(sql: str, inputs: Iterable[str]) -> Statement:
-    """Parse the query of a published table, and check it.
-
-    Raises:
-        ConfigError: it is not a query, reads a table that is not an input, or calls a function whose result can differ
-            the next time (``now()``, ``rand()``).
-    """
-    statement = parse_statement(sql)
-    statement.check_tables(inputs)
-    statement.check_repeatable()
-    return statement
