@@ -11,15 +11,13 @@ from zoneinfo import ZoneInfo
 import narwhals as nw
 import pytest
 
-from ..domain.duration import microseconds
+from ..domain.duration import DAY_MICROS, WALL_EPOCH, micros_of, microseconds
 from ..domain.errors import SumOverflow
 from ..domain.ports import FrameEngine
 from ..domain.service.boundaries import Boundaries
 from ..domain.table.schema import Schema
 from .engine_order_contract import LARGE, LEAST, MOST, RATE, SUMMED, FrameOrderContract
 from .expected import rows_of, utc
-
-_EPOCH = datetime.fromisoformat("1970-01-01")
 
 # zone, time in UTC, time on the wall clock
 CLOCKS = [
@@ -110,13 +108,12 @@ class FrameEngineContract(FrameOrderContract):
 
     def test_days_of_every_zone_are_cut_at_instants(self, engine: FrameEngine) -> None:
         """Days match those of Python's own zones, around midnights and clock changes from 1970 to 2200."""
-        day = microseconds(timedelta(days=1))
         for zone, offset in _CHANGING.items():
-            boundaries, rows = Boundaries(day, microseconds(offset), zone), _near_changes(zone)
+            boundaries, rows = Boundaries(DAY_MICROS, microseconds(offset), zone), _near_changes(zone)
             cut = boundaries.floor(self.frame(rows, Schema.parse("at timestamp")), "at", engine, into="wall")
             cut = boundaries.start(cut, "wall", engine, into="start").select("at", "wall", "start")
             found = sorted(cut.collect(backend="polars").rows())
-            micros = [microseconds(at - _EPOCH.replace(tzinfo=UTC)) for (at,) in rows]
+            micros = [micros_of(at) for (at,) in rows]
             walls = [boundaries.floor_of(at) for at in micros]
             expected = [(at, wall, boundaries.start_of(wall)) for (at,), wall in zip(rows, walls, strict=True)]
             assert found == expected, zone
@@ -127,7 +124,7 @@ class FrameEngineContract(FrameOrderContract):
         rows = self.frame([(date(1969, 7, 20), wall), (None, None)], Schema.parse("on date, wall timestamp_ntz"))
         found = engine.wall_micros(rows, "on", into="midnight", zone="America/New_York")
         found = engine.wall_micros(found, "wall", into="then", zone="America/New_York")
-        expected = [(_micros("1969-07-20 00:00:00"), microseconds(wall - _EPOCH)), (None, None)]
+        expected = [(_micros("1969-07-20 00:00:00"), microseconds(wall - WALL_EPOCH)), (None, None)]
         assert set(found.select("midnight", "then").collect(backend="polars").rows()) == set(expected)
 
     def test_nulls_stay_null(self, engine: FrameEngine) -> None:
@@ -287,4 +284,4 @@ def _near_changes(zone: str) -> list[tuple[datetime]]:
 
 
 def _micros(text: str) -> int:
-    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+    return microseconds(datetime.fromisoformat(text) - WALL_EPOCH)

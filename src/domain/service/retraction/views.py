@@ -7,6 +7,7 @@ from typing import Any
 import narwhals as nw
 from attrs import frozen
 
+from ...duration import DAY_MICROS
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine
 from ...table.groups import NULLS, from_key
@@ -21,7 +22,6 @@ from .settings import RetractionSettings
 from .step import RetractionStep
 from .tables import TIMES, VALUE, RetractionTables
 
-_A_DAY = 86_400_000_000  # microseconds
 _WALL, _UNTIL, _FROM = "_wall", "_until", "_from"
 _OPENING = -(2**61)
 """The day number of the past; earlier than any real day."""
@@ -166,7 +166,7 @@ class RetractionViews:
 
     def _add_date(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add the day column, a date."""
-        wall = rows.with_columns((nw.col(SEGMENT) * _A_DAY).alias(_WALL))
+        wall = rows.with_columns((nw.col(SEGMENT) * DAY_MICROS).alias(_WALL))
         day = self.settings.day
         midnight = self.engine.from_wall_micros(wall, _WALL, into=day, zone="UTC")
         return midnight.with_columns(nw.col(day).cast(nw.Date))
