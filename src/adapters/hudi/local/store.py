@@ -66,8 +66,7 @@ class LocalHudiStore(HudiStore):
             before, later = used.at(after), used.at(until)
             if _has_nested(used.spec):
                 return self._from_spark(super().changes(table, after, until))
-            earlier, newest = sorted((before.version or "", later.version or ""))
-            folders = used.timeline.touched_folders(earlier, newest)
+            folders = used.timeline.touched_folders(before.version, later.version)
             old, new = (self._local(used, each).content(folders=folders) for each in (before, later))
             return net_changes(lazy(old.collect()), lazy(new.collect()), used.spec.key)
 
