@@ -121,11 +121,9 @@ class JdbcBulk(BulkSource):
 
     def lag(self, after: Offsets | None) -> str:
         so_far = Progress.of(after)
-        failed = f"{len(so_far.left)} failed" if so_far.left else ""
         if so_far.frontier == _END:
-            return failed
-        more = f"rows of {self.settings.table}{f' behind {so_far.frontier}' if so_far.frontier else ''}"
-        return ", ".join(filter(None, (more, failed)))
+            return so_far.lag("")
+        return so_far.lag(f"rows of {self.settings.table}{f' behind {so_far.frontier}' if so_far.frontier else ''}")
 
     @property
     def trouble(self) -> tuple[str, ...]:
