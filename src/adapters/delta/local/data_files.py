@@ -18,7 +18,8 @@ import polars as pl
 import pyarrow.parquet as pq
 from attrs import define, frozen
 
-from ....domain.table.schema import DataType, Schema
+from ....domain.epoch.watermark import instant
+from ....domain.table.schema import FLOATS, INTEGERS, DataType, Schema
 from ...polars.calendar import read_footer
 from ...polars.file_cache import READ_WHOLE, FileCache
 from ...polars.file_errors import explain_read_errors
@@ -382,18 +383,13 @@ def _partition_value(text: str | None, data_type: DataType) -> Any:
     return None if not text else _READERS.get(data_type.name, str)(text)
 
 
-def _instant(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 _READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int),
-    **dict.fromkeys(("float", "double"), float),
+    **dict.fromkeys(INTEGERS, int),
+    **dict.fromkeys(FLOATS, float),
     "boolean": "true".__eq__,
     "decimal": Decimal,
     "date": date.fromisoformat,
-    "timestamp": _instant,
+    "timestamp": lambda text: instant(datetime.fromisoformat(text)),
     "timestamp_ntz": datetime.fromisoformat,
     "binary": str.encode,
 }
