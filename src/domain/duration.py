@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 from .errors import ConfigError
 
@@ -95,7 +96,32 @@ def nearest_moment(micros: int) -> datetime:
     return moment_of(min(max(micros, -62_135_424_000_000_000), 253_402_041_600_000_000))
 
 
+def offset_at(micros: int, zone: str) -> int:
+    """The UTC offset of a zone's clock at an instant, both in microseconds."""
+    return _utc_offset(nearest_moment(micros).astimezone(ZoneInfo(zone)))
+
+
+def offset_of_wall(wall: int, zone: str, fold: int = 0) -> int:
+    """The UTC offset of a zone's clock that shows a time, both in microseconds.
+
+    If the clock changes at that time, it is the offset before the change; for a `fold` of 1 that after it.
+    """
+    return _utc_offset(nearest_moment(wall).replace(tzinfo=ZoneInfo(zone), fold=fold))
+
+
+def _utc_offset(moment: datetime) -> int:
+    return microseconds(moment.utcoffset() or timedelta())
+
+
+def day_number(day: date) -> int:
+    """The number of days from 1970-01-01 to a day."""
+    return day.toordinal() - EPOCH.toordinal()
+
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+WALL_EPOCH = EPOCH.replace(tzinfo=None)
+"""1970-01-01 as a wall clock shows it."""
+DAY_MICROS = microseconds(timedelta(days=1))
 FIRST_MICRO = micros_of(datetime(1, 1, 1, tzinfo=UTC))
 LAST_MICRO = micros_of(datetime(9999, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC))
 """The first and the last timestamp that is accepted, in microseconds since 1970: 0001-01-01 and 9999-12-31, in UTC."""

@@ -22,6 +22,11 @@ def name_some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + (" …" if len(names) > _NAMED else "")
 
 
+def first_line(error: Exception) -> str:
+    """What an error says, without the inside of a library."""
+    return str(error).partition("\n")[0]
+
+
 @contextmanager
 def add_place(place: str) -> Iterator[None]:
     """Add the place in the configuration as a note to errors raised inside, unless they have a note already."""

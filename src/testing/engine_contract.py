@@ -11,15 +11,13 @@ from zoneinfo import ZoneInfo
 import narwhals as nw
 import pytest
 
-from ..domain.duration import microseconds
+from ..domain.duration import DAY_MICROS, WALL_EPOCH, micros_of, microseconds
 from ..domain.errors import SumOverflow
 from ..domain.ports import FrameEngine
 from ..domain.service.boundaries import Boundaries
 from ..domain.table.schema import Schema
 from .engine_order_contract import LARGE, LEAST, MOST, RATE, SUMMED, FrameOrderContract
-from .expected import rows_of
-
-_EPOCH = datetime.fromisoformat("1970-01-01")
+from .expected import rows_of, utc
 
 # zone, time in UTC, time on the wall clock
 CLOCKS = [
@@ -81,7 +79,7 @@ class FrameEngineContract(FrameOrderContract):
 
     @pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "America/New_York"])
     def test_wall_clocks_go_there_and_back(self, engine: FrameEngine, zone: str) -> None:
-        moments = [_moment(utc) for name, utc, _ in CLOCKS if name == zone]
+        moments = [utc(text) for name, text, _ in CLOCKS if name == zone]
         rows = self.frame([(moment,) for moment in moments], Schema.parse("at timestamp"))
         walls = engine.wall_micros(rows, "at", into="wall", zone=zone)
         found = engine.from_wall_micros(walls, "wall", into="back", zone=zone).collect(backend="polars")
@@ -91,11 +89,11 @@ class FrameEngineContract(FrameOrderContract):
         assert found.schema["back"] == nw.Datetime("us", "UTC")
 
     def test_a_clock_set_back_shows_a_time_twice(self, engine: FrameEngine) -> None:
-        second = self.frame([(_moment("2024-11-03 06:30:00"),)], Schema.parse("at timestamp"))
+        second = self.frame([(utc("2024-11-03 06:30:00"),)], Schema.parse("at timestamp"))
         walls = engine.wall_micros(second, "at", into="wall", zone="America/New_York")
         back = engine.from_wall_micros(walls, "wall", into="back", zone="America/New_York")
         assert back.collect(backend="polars").rows() == [
-            (_moment("2024-11-03 06:30:00"), _micros("2024-11-03 01:30:00"), _moment("2024-11-03 05:30:00"))
+            (utc("2024-11-03 06:30:00"), _micros("2024-11-03 01:30:00"), utc("2024-11-03 05:30:00"))
         ]
 
     def test_a_clock_set_forward_never_shows_some_times(self, engine: FrameEngine) -> None:
@@ -105,18 +103,17 @@ class FrameEngineContract(FrameOrderContract):
         }
         rows = self.frame([(_micros(wall),) for wall in missing], Schema.parse("wall bigint"))
         found = engine.from_wall_micros(rows, "wall", into="at", zone="America/New_York")
-        expected = [(_micros(wall), _moment(utc)) for wall, utc in missing.items()]
+        expected = [(_micros(wall), utc(text)) for wall, text in missing.items()]
         assert sorted(found.collect(backend="polars").rows()) == sorted(expected)
 
     def test_days_of_every_zone_are_cut_at_instants(self, engine: FrameEngine) -> None:
         """Days match those of Python's own zones, around midnights and clock changes from 1970 to 2200."""
-        day = microseconds(timedelta(days=1))
         for zone, offset in _CHANGING.items():
-            boundaries, rows = Boundaries(day, microseconds(offset), zone), _near_changes(zone)
+            boundaries, rows = Boundaries(DAY_MICROS, microseconds(offset), zone), _near_changes(zone)
             cut = boundaries.floor(self.frame(rows, Schema.parse("at timestamp")), "at", engine, into="wall")
             cut = boundaries.start(cut, "wall", engine, into="start").select("at", "wall", "start")
             found = sorted(cut.collect(backend="polars").rows())
-            micros = [microseconds(at - _EPOCH.replace(tzinfo=UTC)) for (at,) in rows]
+            micros = [micros_of(at) for (at,) in rows]
             walls = [boundaries.floor_of(at) for at in micros]
             expected = [(at, wall, boundaries.start_of(wall)) for (at,), wall in zip(rows, walls, strict=True)]
             assert found == expected, zone
@@ -127,7 +124,7 @@ class FrameEngineContract(FrameOrderContract):
         rows = self.frame([(date(1969, 7, 20), wall), (None, None)], Schema.parse("on date, wall timestamp_ntz"))
         found = engine.wall_micros(rows, "on", into="midnight", zone="America/New_York")
         found = engine.wall_micros(found, "wall", into="then", zone="America/New_York")
-        expected = [(_micros("1969-07-20 00:00:00"), microseconds(wall - _EPOCH)), (None, None)]
+        expected = [(_micros("1969-07-20 00:00:00"), microseconds(wall - WALL_EPOCH)), (None, None)]
         assert set(found.select("midnight", "then").collect(backend="polars").rows()) == set(expected)
 
     def test_nulls_stay_null(self, engine: FrameEngine) -> None:
@@ -241,7 +238,7 @@ class FrameEngineContract(FrameOrderContract):
 
     def test_nested_rows_are_handed_out_with_instants_as_numbers(self, engine: FrameEngine) -> None:
         rows = [
-            (1, [{"at": _moment("2024-03-10 07:30:00.000001"), "on": date(2024, 1, 2), "b": b"\x00"}, None]),
+            (1, [{"at": utc("2024-03-10 07:30:00.000001"), "on": date(2024, 1, 2), "b": b"\x00"}, None]),
             (2, None),
             (3, [{"at": None, "on": None, "b": None}]),
             (4, []),
@@ -286,9 +283,5 @@ def _near_changes(zone: str) -> list[tuple[datetime]]:
     return [(each,) for each in sorted(found)]
 
 
-def _moment(text: str) -> datetime:
-    return datetime.fromisoformat(text).replace(tzinfo=UTC)
-
-
 def _micros(text: str) -> int:
-    return (datetime.fromisoformat(text) - _EPOCH) // timedelta(microseconds=1)
+    return microseconds(datetime.fromisoformat(text) - WALL_EPOCH)

@@ -93,8 +93,7 @@ class DeltaBulk(BulkSource):
         so_far = Progress.of(after)
         version, at = so_far.frontier or (self._newest(), 0)
         waiting = len(self._files(version)) - at
-        files = f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else ""
-        return ", ".join(filter(None, (files, f"{len(so_far.left)} failed" if so_far.left else "")))
+        return so_far.lag(f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else "")
 
     @property
     def trouble(self) -> tuple[str, ...]:

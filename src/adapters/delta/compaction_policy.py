@@ -44,8 +44,8 @@ class CompactionPolicy:
 
     def choose(self, files: Iterable[DataFile]) -> list[DataFile]:
         """All files of the partitions worth compacting, most small files first, up to `max_bytes`."""
-        paying = sorted(filter(self._pays, by_partition(files).values()), key=self._small_files, reverse=True)
-        return self._affordable(paying)
+        paying = filter(self._pays, by_partition(files).values())
+        return self._affordable(sorted(paying, key=lambda files: len(self._small(files)), reverse=True))
 
     def _affordable(self, partitions: list[list[DataFile]]) -> list[DataFile]:
         chosen: list[DataFile] = []
@@ -59,9 +59,6 @@ class CompactionPolicy:
         written = max((file.size for file in small), default=0) if len(small) == len(files) else 0
         enough = total_bytes(small) - written >= self.min_share * total_bytes(files)
         return len(small) >= self.max_files or (len(small) >= self.min_files and enough)
-
-    def _small_files(self, files: list[DataFile]) -> int:
-        return len(self._small(files))
 
     def _small(self, files: list[DataFile]) -> list[DataFile]:
         return [file for file in files if file.size < self.target_bytes / 2]

@@ -42,7 +42,6 @@ class KeptCommits:
         return self._commits.get(version)
 
     def put(self, version: int, commit: CommitFile) -> CommitFile:
-        """Keep a commit, and return it."""
         return keep(self._commits, version, commit, _MOST_COMMITS)
 
     def drop_deleted(self, folder: Folder) -> None:

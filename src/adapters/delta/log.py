@@ -44,7 +44,6 @@ class TableLog(FollowedLog):
 
     @property
     def exists(self) -> bool:
-        """Whether the table exists."""
         return bool(self._log.tableExists())
 
     def newest(self) -> int:

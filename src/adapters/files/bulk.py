@@ -78,9 +78,7 @@ class FileBulk(BulkSource):
         waiting = len(self._pieces.waiting(so_far.frontier))
         if not waiting and so_far.frontier is None:
             return "no file yet"
-        files = f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else ""
-        failed = f"{len(so_far.left)} failed" if so_far.left else ""
-        return ", ".join(filter(None, (files, failed)))
+        return so_far.lag(f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else "")
 
     def check_after(self, after: Offsets) -> None:
         self._pieces.waiting(self._progress(after).frontier)

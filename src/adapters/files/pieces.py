@@ -48,7 +48,6 @@ class Part:
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is the whole file."""
         return self.start == 0 and self.end is None
 
 

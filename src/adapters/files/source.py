@@ -26,12 +26,7 @@ _log = logging.getLogger(__name__)
 
 @define(eq=False)
 class FileSource(StreamSource):
-    """A directory as a stream; engines add `read` and `reread`.
-
-    Args:
-        settings: where the files arrive.
-        spec: the spec of their records.
-    """
+    """A directory as a stream; engines add `read` and `reread`."""
 
     settings: FilesSettings
     spec: RecordSpec

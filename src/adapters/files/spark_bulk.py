@@ -29,11 +29,7 @@ _ARROW_POSITIONS = 2**11
 
 @define(eq=False)
 class SparkFileBulk(FileBulk):
-    """The files of a folder as Spark frames; the folder must be mounted on every worker.
-
-    Args:
-        spark: the session that reads.
-    """
+    """The files of a folder as Spark frames; the folder must be mounted on every worker."""
 
     spark: SparkSession = field(kw_only=True)
 

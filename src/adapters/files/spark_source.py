@@ -35,11 +35,7 @@ _MOST_PLAIN = 16
 
 @define(eq=False)
 class SparkFileSource(FileSource):
-    """A directory as a stream of Spark frames.
-
-    Args:
-        spark: the session that reads.
-    """
+    """A directory as a stream of Spark frames."""
 
     spark: SparkSession
     _passed_over: PassedOver | None = field(init=False, default=None)

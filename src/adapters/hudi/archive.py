@@ -31,12 +31,7 @@ class ArchivePolicy:
 
 @frozen(eq=False)
 class Archiver:
-    """The archiving of one table's instants.
-
-    Args:
-        folder, timeline, definition: those of the table.
-        policy: when to archive.
-    """
+    """The archiving of one table's instants."""
 
     folder: Folder
     timeline: Timeline

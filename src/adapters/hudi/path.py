@@ -53,7 +53,6 @@ class Folder:
 
     @property
     def texts(self) -> HadoopFiles:
-        """The small text files in it."""
         return HadoopFiles(self.session, self.path)
 
     @property

@@ -89,7 +89,7 @@ class TableVersion:
     def of_keys(self, keys: Collection[str], folders: Collection[str] | None) -> DataFrame:
         """The rows of a few record keys, in the spec's columns, only from files that may hold them."""
         if self.version is None or not keys:
-            return empty_frame(self.folder.session, self.spec.schema)
+            return self.nothing()
         rows = self._loaded({"as.of.instant": self.version, **(self.by_key or {})})
         if folders is not None:
             rows = in_folders(rows, list(folders))
@@ -144,7 +144,6 @@ def _fits(value: Any, wanted: tuple[Any, ...] | Between, data_type: DataType) ->
 
 def diff_versions(before: TableVersion, after: TableVersion, timeline: Timeline) -> nw.LazyFrame[Any]:
     """The net changes from one version to another, which may be earlier; from the partitions written in between."""
-    earlier, later = sorted((before.version or "", after.version or ""))
-    folders = timeline.touched_folders(earlier, later)
+    folders = timeline.touched_folders(before.version, after.version)
     old, new = (lazy(reading.content(folders=folders)) for reading in (before, after))
     return net_changes(old, new, after.spec.key)

@@ -241,11 +241,13 @@ class Timeline:
         if behind > timedelta(milliseconds=-1):
             time.sleep(behind.total_seconds() + 0.002)
 
-    def touched_folders(self, after: str, until: str) -> set[str] | None:
-        """The partitions in which marked commits wrote or replaced files; None for all.
+    def touched_folders(self, one: str | None, other: str | None) -> set[str] | None:
+        """The partitions in which marked commits between two versions wrote or replaced files; None for all.
 
-        `after` is in the timeline, or empty for all commits: those may be any, as the first ones may be archived.
+        The versions are in the timeline, or None for the one before the first commit: what was written since may be in
+        any partition, as the first commits may be archived.
         """
+        after, until = sorted((one or "", other or ""))
         if not after:
             return None
         folders: set[str] = set()

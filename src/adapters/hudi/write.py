@@ -16,7 +16,7 @@ from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import Schema
 from ...domain.table.spec import RETYPING, TableSpec
 from ..spark.merge import fold_by_key, one_row_per_key
-from ..spark.schema import empty_frame, lazy, named, quoted, typed
+from ..spark.schema import lazy, named, quoted, typed
 from .append import append_change, as_deletes
 from .commit import CommitInput, Operation
 from .key_encoding import folder_text, key_text
@@ -50,7 +50,7 @@ def prepare_merged(change: Change, now: TableVersion) -> CommitInput:
     if change.delete is not None:
         keys = change.delete.to_native().select(*map(named, spec.key)).distinct()
         parts.append(to_stored(keys, spec, deleted=F.lit(True)))
-    rows = reduce(DataFrame.union, parts) if parts else to_stored(empty_frame(now.folder.session, spec.schema), spec)
+    rows = reduce(DataFrame.union, parts) if parts else to_stored(now.nothing(), spec)
     # Where no file is found by key, rows of new keys go into a file of their own: an upsert would look them up, and
     # rewrite a file.
     adds = not spec.key or (change.merge is change.delete is None and now.by_key is None)

@@ -67,11 +67,6 @@ class JdbcBulk(BulkSource):
     A chunk is read as a whole when it is planned, and is cached for its epoch. So no query is run twice, and a chunk
     that fails delays only itself. Its time is the database's time after the query. Its position is one of the log's
     before the query, up to which the query sees all changes. Its reach is the log's position after the query.
-
-    Args:
-        database: the database of the table.
-        settings: the table and the chunk sizes.
-        spec: the rows to read.
     """
 
     database: Database
@@ -126,11 +121,9 @@ class JdbcBulk(BulkSource):
 
     def lag(self, after: Offsets | None) -> str:
         so_far = Progress.of(after)
-        failed = f"{len(so_far.left)} failed" if so_far.left else ""
         if so_far.frontier == _END:
-            return failed
-        more = f"rows of {self.settings.table}{f' behind {so_far.frontier}' if so_far.frontier else ''}"
-        return ", ".join(filter(None, (more, failed)))
+            return so_far.lag("")
+        return so_far.lag(f"rows of {self.settings.table}{f' behind {so_far.frontier}' if so_far.frontier else ''}")
 
     @property
     def trouble(self) -> tuple[str, ...]:

@@ -54,12 +54,6 @@ def with_enums(columns: Iterable[DatabaseColumn], types: Mapping[str, str]) -> l
 def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, str | None]:
     """The SQL for a column's value as Spark can read it, and for the text of other values, which is null for this one.
 
-    Args:
-        kind: of the database.
-        column: the column.
-        name: its quoted name.
-        wanted: its declared type.
-
     Returns:
         The second is None if Spark can read all values.
     """
@@ -81,12 +75,7 @@ def read_floats(rows: DataFrame, columns: Iterable[DatabaseColumn]) -> DataFrame
 
 
 def key_text(column: KeyColumn, name: str) -> str:
-    """The SQL for the exact text of a key value: of bytes as hexadecimal digits, of a BIT, ENUM or SET its number.
-
-    Args:
-        column: the column of the key.
-        name: its quoted name.
-    """
+    """The SQL for the exact text of a key value: of bytes as hexadecimal digits, of a BIT, ENUM or SET its number."""
     return _KEYS.get(_bare(column.database_type), "{name}").format(name=name)
 
 

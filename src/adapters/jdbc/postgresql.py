@@ -21,11 +21,6 @@ _TIMES = ("date", "timestamptz")
 def select(column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, str | None]:
     """The SQL for a column's value as Spark can read it, and for the text of other values, which is null for this one.
 
-    Args:
-        column: the column.
-        name: its quoted name.
-        wanted: its declared type.
-
     Returns:
         The second is None if Spark can read all values.
     """

@@ -47,14 +47,7 @@ def time_type(kind: str, column: DatabaseColumn) -> str | None:
 
 
 def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> str:
-    """The SQL for a column's value.
-
-    Args:
-        kind: of the database.
-        column: the column.
-        name: its quoted name.
-        wanted: its declared type.
-    """
+    """The SQL for a column's value."""
     of_day, padded = column.type.lower() == "time", column.type.lower() in _PADDED.get(kind, ())
     is_text = (wanted.name == "string" and (of_day or padded)) or time_type(kind, column) is not None
     return _TEXTS.get(kind, _STANDARD).format(name=name) if is_text else name
@@ -64,11 +57,6 @@ def read_texts(
     kind: str, rows: DataFrame, columns: Mapping[DatabaseColumn, DataType]
 ) -> tuple[DataFrame, dict[str, str]]:
     """The rows with times in the place of their texts, and the columns with those texts that are no times.
-
-    Args:
-        kind: of the database.
-        rows: as they were queried.
-        columns: the columns, with their declared types.
 
     Returns:
         The second has a column of the frame for the name of each column of times; see `Database.chunk`.

@@ -35,9 +35,6 @@ class TopicReader:
     """Reads topics with a consumer that stays open, because opening one costs more than reading a small range.
 
     Several threads may read at the same time; each uses a consumer of its own.
-
-    Args:
-        settings: the topics, and their cluster.
     """
 
     settings: KafkaSettings

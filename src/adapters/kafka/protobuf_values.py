@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import timedelta
 from decimal import Decimal
 from operator import attrgetter
 from typing import Any, TypeAlias
@@ -11,14 +11,13 @@ from typing import Any, TypeAlias
 from attrs import define, field
 from google.protobuf.descriptor_pb2 import FileDescriptorProto
 
-from ...domain.duration import FIRST_MICRO, LAST_MICRO
+from ...domain.duration import FIRST_MICRO, LAST_MICRO, WALL_EPOCH
 from ...domain.source.changelog.values import scaled
 from ...domain.source.decode import NUMERAL
 
 Read: TypeAlias = Callable[[Any], Any]
 """Makes a value of JSON from a value of Protobuf."""
 
-_1970 = datetime(1970, 1, 1)  # noqa: DTZ001 - the zone is written by hand
 _AMBIGUOUS = 2**53
 """Below it a whole double stands for one whole number, from it on for several."""
 _MICROS, _NANOS = 1_000_000, 1_000_000_000
@@ -87,7 +86,6 @@ class _Fields:
     _converted: list[tuple[str, Read]] = field(init=False, factory=list)
 
     def learn(self, message_type: Any, readers: MessageReaders) -> None:
-        """Learn the fields of a type."""
         self._names = tuple(each.name for each in message_type.fields)
         self._get = _getter(self._names)
         for each in message_type.fields:
@@ -193,7 +191,7 @@ def _wall_time(message: Any) -> str:
     seconds, nanos = message.seconds, message.nanos
     if not (0 <= nanos < _NANOS and FIRST_MICRO <= seconds * _MICROS <= LAST_MICRO):
         raise ValueError(f"a Timestamp of {seconds} seconds and {nanos} nanoseconds is out of range")
-    moment = _1970 + timedelta(seconds=seconds, microseconds=nanos // 1000)
+    moment = WALL_EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     # A fraction that is finer than a microsecond stays in the text: what is read as a timestamp refuses it.
     return f"{moment.isoformat(timespec='microseconds')}{nanos % 1000:03}" if nanos % 1000 else moment.isoformat()
 

@@ -54,9 +54,6 @@ class Reading:
     The client fetches in advance. A partition stays assigned behind its slice, and what was received from there on is
     kept: the next slice most likely begins there. If each slice were fetched anew, fetching would take half as long
     again, and a slice of new records would wait for the request that still waits for records.
-
-    Args:
-        consumer: reads.
     """
 
     consumer: Consumer

@@ -45,7 +45,6 @@ class Receipts:
 
     @property
     def topic(self) -> str:
-        """The topic of the receipts."""
         return f"{self.settings.topic}.epochs"
 
     def newest(self) -> Receipt | None:

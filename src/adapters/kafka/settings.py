@@ -64,7 +64,6 @@ class KafkaSettings:
 
     @property
     def limit(self) -> EpochSize:
-        """The largest size of an epoch."""
         if self.max_rows_per_epoch is None and self.max_bytes_per_epoch is None:
             return _USUAL
         return EpochSize(self.max_rows_per_epoch, self.max_bytes_per_epoch)

@@ -46,11 +46,6 @@ class KafkaSink(StreamSink):
 
     Rows pass through this process, a few at a time: a Kafka transaction belongs to one producer, so Spark's workers
     cannot share one.
-
-    Args:
-        settings: the cluster and the topic.
-        feed: the view to publish, and how.
-        engine: the engine of the frames.
     """
 
     settings: SinkSettings

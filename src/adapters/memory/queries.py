@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import narwhals as nw
 import polars as pl
 
-from ...domain.duration import FIRST_MICRO, LAST_MICRO
-from ...domain.errors import BadInput, ConfigError, SumOverflow
+from ...domain.duration import DAY_MICROS, FIRST_MICRO, LAST_MICRO
+from ...domain.errors import BadInput, ConfigError, SumOverflow, first_line
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import quote
@@ -25,7 +25,6 @@ from .sql.macros import MACROS
 if TYPE_CHECKING:
     import duckdb
 
-_DAY = 86_400_000_000  # microseconds
 _KNOWN_QUERIES = 256
 """The number of queries that need not be parsed and compiled again; a deployment asks the same ones in every epoch."""
 _SETTINGS: dict[str, str | bool | int | float | list[str]] = {
@@ -86,11 +85,11 @@ class DuckQueries(QueryEngine):
                 for name in frames:
                     database.unregister(name)
         except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
-            raise ConfigError(f"{quote(sql)}: DuckDB does not take it: {str(error).splitlines()[0]}") from error
+            raise ConfigError(f"{quote(sql)}: DuckDB does not take it: {first_line(error)}") from error
         except duckdb.Error as error:
             if (found := _overflow(str(error), sql)) is not None:
                 raise found from error
-            raise BadInput(f"{quote(sql)} failed on a value: {str(error).splitlines()[0]}") from error
+            raise BadInput(f"{quote(sql)} failed on a value: {first_line(error)}") from error
         return _in_range(_as_declared(pl.DataFrame(rows), plan), sql)
 
 
@@ -131,7 +130,7 @@ def _open_database() -> duckdb.DuckDBPyConnection:
 def _in_range(rows: pl.DataFrame, sql: str) -> pl.DataFrame:
     """The rows; a time outside the years 1 to 9999, which `datetime` cannot hold, raises `BadInput`."""
     for name, dtype in rows.schema.items():
-        micros = {pl.Date: _DAY, pl.Datetime: 1}.get(dtype.base_type())
+        micros = {pl.Date: DAY_MICROS, pl.Datetime: 1}.get(dtype.base_type())
         if micros is None:
             continue
         outside = ~rows[name].to_physical().is_between(FIRST_MICRO // micros, LAST_MICRO // micros)

@@ -11,7 +11,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from ...domain.errors import ConfigError, NotSupported
+from ...domain.errors import ConfigError, NotSupported, first_line
 from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
 from ..shared.table_folders import LOGS, check_no_table
@@ -40,8 +40,9 @@ def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
         rows = _as_spark_reads(_READERS[format_](files))
         found = (rows if most is None else rows.head(most)).collect()
     except pl.exceptions.PolarsError as error:
-        reason = str(error).split("\n", 1)[0]
-        raise ConfigError(f"cannot read {path} as {format_}: {reason}; look at the path and the format") from error
+        raise ConfigError(
+            f"cannot read {path} as {format_}: {first_line(error)}; look at the path and the format"
+        ) from error
     hold_rows(int(found.estimated_size()))
     return lazy(found)
 

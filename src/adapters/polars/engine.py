@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from datetime import timedelta
 from hashlib import md5
 from typing import Any
-from zoneinfo import ZoneInfo
 
 import narwhals as nw
 import polars as pl
 
-from ...domain.duration import nearest_moment
+from ...domain.duration import offset_at, offset_of_wall
 from ...domain.ports import FrameEngine
 from ...domain.table.schema import Schema
 from . import sums as exact
@@ -97,8 +95,8 @@ def _digests(texts: pl.Series) -> pl.Series:
 
 def _instants(walls: pl.Series, zone: str) -> pl.Series:
     """The earlier instant of each wall-clock time; in a gap, by the offset before it."""
-    tz, found = ZoneInfo(zone), walls.drop_nulls().unique()
-    offsets = [_micros(nearest_moment(wall).replace(tzinfo=tz).utcoffset()) for wall in found]
+    found = walls.drop_nulls().unique()
+    offsets = [offset_of_wall(wall, zone) for wall in found]
     return walls - walls.replace_strict(found, pl.Series(offsets, dtype=pl.Int64), default=None, return_dtype=pl.Int64)
 
 
@@ -112,14 +110,9 @@ def _offset(micros: pl.Expr, zone: str) -> pl.Expr:
 
 def _beyond(micros: pl.Series, zone: str) -> pl.Series:
     """The offsets of instants for which Polars and Python may differ; null for all others."""
-    tz = ZoneInfo(zone)
     found = micros.filter(~micros.is_between(*_KNOWN)).unique()
-    offsets = [_micros(nearest_moment(each).astimezone(tz).utcoffset()) for each in found]
+    offsets = [offset_at(each, zone) for each in found]
     return micros.replace_strict(found, pl.Series(offsets, dtype=pl.Int64), default=None, return_dtype=pl.Int64)
-
-
-def _micros(duration: timedelta | None) -> int:
-    return (duration or timedelta()) // timedelta(microseconds=1)
 
 
 def _with(frame: nw.LazyFrame[Any], column: pl.Expr) -> nw.LazyFrame[Any]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import polars as pl
 import pyarrow as pa
 
-from ...domain.errors import HeadwaterError, StoreUnavailable, TableDamaged, VersionExpired
+from ...domain.errors import HeadwaterError, StoreUnavailable, TableDamaged, VersionExpired, first_line
 
 _PARQUET = "parquet: "
 """How Polars begins its errors about a file's content; other errors of computing are not about stored rows."""
@@ -76,8 +76,3 @@ def _of_system(what: str, error: OSError) -> TableDamaged | StoreUnavailable:
 
 def _damaged(what: str, error: Exception) -> TableDamaged:
     return TableDamaged(f"{what} cannot be read ({error}); put it back from a backup")
-
-
-def first_line(error: Exception) -> str:
-    """What an error says, without the inside of a library."""
-    return str(error).partition("\n")[0]

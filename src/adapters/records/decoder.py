@@ -106,7 +106,6 @@ class RecordDecoder:
             yield self.batch(chain((first,), islice(remaining, ROWS_A_BATCH - 1)))
 
     def batch(self, records: Iterable[Record]) -> pa.RecordBatch:
-        """Decode records into one batch."""
         lines, rows_of = Lines(self._schema), self._rows_of
         for raw, position, origin, only in records:
             rows: Sequence[Line]

@@ -10,7 +10,7 @@ import polars as pl
 
 from ...domain.ports import FrameEngine, FrameFunctions
 from ...domain.source.conversion import show_value
-from ...domain.table.schema import DataType, Schema
+from ...domain.table.schema import FLOATS, DataType, Schema
 
 Cell: TypeAlias = "str | int | float | bool | list[Cell] | dict[str, Cell] | None"
 """A value as JSON has it."""
@@ -63,7 +63,7 @@ def _cell_type(kind: DataType) -> pl.DataType:
         return pl.List(_cell_type(kind.element))
     if kind.fields:
         return pl.Struct({each.name: _cell_type(each.type) for each in kind.fields})
-    if kind.name in {"float", "double"}:
+    if kind.name in FLOATS:
         return pl.Float64()
     return pl.Boolean() if kind.name == "boolean" else pl.Int64() if kind.name.endswith("int") else pl.String()
 

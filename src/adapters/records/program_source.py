@@ -59,7 +59,6 @@ class ProgramFrame:
 
     @property
     def offsets(self) -> Mapping[str, Any]:
-        """Its offsets in the ledger."""
         more = {"attempt": self.attempt, "within": self.within, "frame": self.id}
         known = {name: each for name, each in more.items() if each is not None}
         return {"query": self.query, "batch": self.number} | known
@@ -72,11 +71,7 @@ class ProgramFrame:
 
 @define(eq=False)
 class ProgramSource(StreamSource):
-    """The source of a pipeline that a program feeds. A frame whose number is in the tables already is skipped.
-
-    Args:
-        spec: the rows' columns.
-    """
+    """The source of a pipeline that a program feeds. A frame whose number is in the tables already is skipped."""
 
     spec: RecordSpec
     schema: Schema = field(init=False)

@@ -83,6 +83,10 @@ class Progress:
         lists = {name: [[each.number, each.piece] for each in getattr(self, name)] for name in ("left", "reads")}
         return {"chunks": self.next - len(self.left), "next": self.next, "frontier": self.frontier, **lists}
 
+    def lag(self, behind: str) -> str:
+        """What waits behind the frontier, and the number of earlier chunks that are not done; see `BulkSource.lag`."""
+        return ", ".join(filter(None, (behind, f"{len(self.left)} failed" if self.left else "")))
+
 
 @define
 class _Failure:

@@ -14,10 +14,6 @@ LOGS = MappingProxyType({"delta": "_delta_log", "hudi": ".hoodie"})
 def check_no_table(folder: str, names: Collection[str]) -> None:
     """Refuse to read the Parquet files of a table as plain files: some are of earlier versions, or were replaced.
 
-    Args:
-        folder: the folder.
-        names: what is in it.
-
     Raises:
         ConfigError: it has the log of a table.
     """

@@ -99,7 +99,6 @@ class Fault:
 
     @property
     def is_damaged(self) -> bool:
-        """Whether a file is damaged."""
         text = " ".join(self._messages)
         return not self.lineage.isdisjoint(_DAMAGED) or any(words in text for words in _DAMAGED_IN_WORDS)
 

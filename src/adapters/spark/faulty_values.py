@@ -9,11 +9,10 @@ from operator import or_
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from ...domain.duration import FIRST_MICRO, LAST_MICRO
+from ...domain.duration import DAY_MICROS, FIRST_MICRO, LAST_MICRO
 from ...domain.table import schema
 from ...domain.table.schema import TIMES, DataType
 
-_DAY = 86_400_000_000  # microseconds
 _UTF_8 = "UTF-8"
 
 
@@ -68,6 +67,6 @@ def _outside(value: Column, kind: str) -> Column:
     if kind == "timestamp":
         return ~F.unix_micros(value).between(FIRST_MICRO, LAST_MICRO)
     if kind == "date":
-        return ~F.unix_date(value).between(FIRST_MICRO // _DAY, LAST_MICRO // _DAY)
+        return ~F.unix_date(value).between(FIRST_MICRO // DAY_MICROS, LAST_MICRO // DAY_MICROS)
     first, last = (F.lit(text).cast("timestamp_ntz") for text in ("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999"))
     return ~value.between(first, last)

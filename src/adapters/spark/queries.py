@@ -40,11 +40,7 @@ _ABSENT = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError")
 @work_in_own_session
 @frozen(eq=False)
 class SparkQueries(QueryEngine):
-    """Spark SQL over Spark frames; it is lazy.
-
-    Args:
-        session: the session in which it runs.
-    """
+    """Spark SQL over Spark frames; it is lazy."""
 
     session: SparkSession
 

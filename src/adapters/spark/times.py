@@ -7,17 +7,16 @@ import re
 from pyspark.sql import DataFrame
 from pyspark.sql import types as spark_types
 
-from ...domain.duration import FIRST_MICRO, LAST_MICRO
+from ...domain.duration import DAY_MICROS, FIRST_MICRO, LAST_MICRO
 from ...domain.errors import BadInput
 from ...domain.sql.parsing import quote
 from .schema import quoted
 from .sums import text
 
-_DAY = 86_400_000_000  # microseconds
 _MARK = "headwater-time:"
 _BEGIN = re.compile(rf"(?:^|(?:Exception|Error): (?:\[\w+\] )?){_MARK}([^\n]*)")
 _COUNTED: dict[type[spark_types.DataType], tuple[str, int]] = {
-    spark_types.DateType: ("unix_date({})", _DAY),
+    spark_types.DateType: ("unix_date({})", DAY_MICROS),
     spark_types.TimestampType: ("unix_micros({})", 1),
     spark_types.TimestampNTZType: ("unix_micros(CAST({} AS timestamp_ltz))", 1),
 }

@@ -18,12 +18,7 @@ from ..run.runner import Runner
 
 
 def status_of(runner: Runner, latency: Latency) -> PipelineStatus:
-    """The status of a pipeline.
-
-    Args:
-        runner: of the pipeline.
-        latency: expected and measured; see `Latencies`.
-    """
+    """The status of a pipeline."""
     ledger, service = runner.current_ledger(), runner.service
     latest = ledger.latest
     lag = _lag(runner, latest)

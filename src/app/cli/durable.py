@@ -17,10 +17,6 @@ from ..run.report import EpochReport
 def open_durable(config: str, report: Callable[[EpochReport], None] = log_progress) -> Headwater:
     """Open the deployment of the current command.
 
-    Args:
-        config: its file.
-        report: called with each published epoch.
-
     Raises:
         ConfigError: its backend loses all tables when the process ends.
     """

@@ -10,7 +10,6 @@ from ...domain.ledger.retention import Retention
 from ...domain.service.base import Service
 from ...domain.service.feed import Feed
 from ...domain.table.spec import Layout, TableSpec
-from ...domain.table.view_spec import ViewSpec
 from ..api import Headwater
 from ..config import KafkaOutput, PipelineSettings
 from ..read.keyed_views import feed_of
@@ -73,7 +72,8 @@ def _explain_views(service: Service, pipeline: PipelineSettings) -> Iterator[str
     for view in service.views:
         yield f"    {pipeline.name}.{view.name}: {view.about}"
         columns = ", ".join(view.schema.names) or "the columns of its query"
-        yield f"      {columns}{_explain_materialized(view, pipeline)}"
+        kept = f"; also kept as table {pipeline.name}.{view.name}" if view.name in pipeline.materialize else ""
+        yield f"      {columns}{kept}"
 
 
 def _explain_query_length(retention: Retention, every: timedelta | None) -> Iterator[str]:
@@ -89,7 +89,3 @@ def _explain_query_length(retention: Retention, every: timedelta | None) -> Iter
 def _explain_publish(output: KafkaOutput, feed: Feed) -> Iterator[str]:
     yield "  publishes"
     yield f"    the changes of {feed.pipeline}.{feed.view.name} as {feed.format}, to Kafka topic {output.topic}"
-
-
-def _explain_materialized(view: ViewSpec, pipeline: PipelineSettings) -> str:
-    return f"; also kept as table {pipeline.name}.{view.name}" if view.name in pipeline.materialize else ""

@@ -27,14 +27,7 @@ class OutputError(HeadwaterError):
 
 
 def write_view(out: TextIO, form: str, answer: Answer, *, limit: int | None = None) -> None:
-    """Write the rows of a view in its display order; see `write`.
-
-    Args:
-        out: the stream to write to.
-        form: one of `FORMATS`.
-        answer: the view and its rows.
-        limit: the greatest number of rows; None for all.
-    """
+    """Write the rows of a view in its display order; see `write`."""
     view, engine = answer.view, answer.engine
     if not view.schema.columns:  # before the first version of a table whose versions each have their own
         return

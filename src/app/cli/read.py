@@ -85,11 +85,8 @@ def wait_for(*, config: str, pipeline: str, watermark: datetime, timeout: timede
 
 def _note_if_unpublished(headwater: Headwater, view: str) -> None:
     if headwater.epoch(pipeline := view.partition(".")[0]) < 0:
-        print_message(f"headwater: nothing is published yet: {_explain_unpublished(headwater, pipeline)}")
-
-
-def _explain_unpublished(headwater: Headwater, pipeline: str) -> str:
-    return "its history is being loaded" if headwater.loading(pipeline) else "run it first"
+        why = "its history is being loaded" if headwater.loading(pipeline) else "run it first"
+        print_message(f"headwater: nothing is published yet: {why}")
 
 
 def print_answer(answer: Answer, form: str, *, limit: int | None = None, title: str | None = None) -> None:

@@ -236,7 +236,7 @@ class _Loader:
         return evolve(settings, path=self.document.build((*path, "path"), lambda: self._lake(settings.path or "")))
 
     def _lake(self, path: str) -> str:
-        folder = self._resolve(path)
+        folder = resolve(path, self.document.file.parent)
         places = (folder, *map(str, Path(folder).parents))
         if occupied := [each for each in places if os.path.isfile(each)]:  # noqa: PTH113 - Path's may raise an OSError
             raise ConfigError(f"{occupied[0]} is a file; name a folder for the tables")
@@ -338,9 +338,6 @@ class _Loader:
                         ("pipelines", name, "publish", "topic"),
                         f"pipeline {other!r} publishes to {output.topic!r}: publish to another topic",
                     )
-
-    def _resolve(self, path: str) -> str:
-        return resolve(path, self.document.file.parent)
 
 
 def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:

@@ -86,10 +86,6 @@ EXAMPLES: dict[str, dict[str, dict[str, Any]]] = {
 def template(service: str, backend: str) -> str:
     """A deployment file with an example of a service.
 
-    Args:
-        service: the name of the service.
-        backend: the name of the backend.
-
     Raises:
         ConfigError: there is no such service, or it belongs to another package, which has its own examples.
     """

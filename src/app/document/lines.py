@@ -33,7 +33,6 @@ class _Token:
 
     @property
     def key(self) -> str:
-        """The key that the token stands for."""
         return str(tomllib.loads(f"key = {self.text}")["key"]) if self.kind == "string" else self.text
 
 

@@ -15,7 +15,7 @@ _MILLISECOND = timedelta(milliseconds=1)
 
 
 def check_type(given: _T, kind: type | UnionType, expected: str) -> _T:
-    """Return a value of a program.
+    """Return a value.
 
     Raises:
         ConfigError: it is of another type; `expected` says what it should be.

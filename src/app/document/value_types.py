@@ -18,6 +18,7 @@ from ...domain.source.dead_letter import LIMIT as SHARE_OR_ROWS
 from ...domain.source.dead_letter import Limit
 from ...domain.table.schema import Schema
 from .paths import check_local, without_file_scheme
+from .plain import check_type
 
 
 @frozen
@@ -62,11 +63,10 @@ def _key_of(default: Any, kind: Kind) -> Key:
 
 
 def _text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ConfigError(f"{value!r} is not {TEXT.expects}")
-    if not value:
+    text: str = check_type(value, str, TEXT.expects)
+    if not text:
         raise ConfigError("the text is empty; write one")
-    return value
+    return text
 
 
 def _address(value: Any) -> str:
@@ -116,12 +116,6 @@ def _text_or_texts(value: Any) -> tuple[str, ...]:
     return tuple(texts)
 
 
-def _any_text(value: Any) -> str:
-    if not isinstance(value, str):
-        raise ConfigError(f"{value!r} is not {ANY_TEXT.expects}")
-    return value
-
-
 def _some_texts(value: Any) -> tuple[str, ...]:
     if not (texts := _texts(value)):
         raise ConfigError(f"the list is empty; it needs {SOME_TEXTS.expects}")
@@ -153,20 +147,8 @@ def _whole(value: Any, least: int) -> int:
     return value
 
 
-def _flag(value: Any) -> bool:
-    if not isinstance(value, bool):
-        raise ConfigError(f"{value!r} is not {FLAG.expects}")
-    return value
-
-
 def _flag_or_text(text: str) -> bool | str:
     return {"true": True, "false": False}.get(text.strip().lower(), text)
-
-
-def _table(value: Any) -> dict[str, Any]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{value!r} is not {TABLE.expects}")
-    return value
 
 
 def _number_or_text(value: Any) -> str:
@@ -175,13 +157,11 @@ def _number_or_text(value: Any) -> str:
     return str(value)
 
 
-def _duration(value: Any, *, negative: bool = False) -> timedelta:
+def _duration(value: Any) -> timedelta:
     if isinstance(value, timedelta):  # of a program; `plain` writes all others as texts
         raise ConfigError(f"{value!r} has a part of a millisecond; durations are whole milliseconds")
-    if not isinstance(value, str):
-        raise ConfigError(f"{value!r} is not {DURATION.expects}")
-    duration = parse_duration(value)
-    if duration.total_seconds() < 0 and not negative:
+    duration = parse_duration(check_type(value, str, DURATION.expects))
+    if duration < timedelta():
         raise ConfigError(f"{value!r} is negative")
     return duration
 
@@ -201,9 +181,8 @@ def _zone(value: Any) -> str:
 
 
 def _settings(value: Any) -> dict[str, str]:
-    if not isinstance(value, dict):
-        raise ConfigError(f"{value!r} is not {SETTINGS.expects}")
-    return {name: _setting(name, each) for name, each in flatten(value).items()}
+    settings = flatten(check_type(value, dict, SETTINGS.expects))
+    return {name: _setting(name, each) for name, each in settings.items()}
 
 
 def _setting(name: str, value: Any) -> str:
@@ -239,6 +218,12 @@ def did_you_mean(given: Any, allowed: Any) -> str:
 
     near = get_close_matches(str(given), [str(each) for each in allowed], n=1)
     return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def _of_type(
+    kind: type, expects: str, from_text: Callable[[str], Any] | None = str, *, json: Mapping[str, Any]
+) -> Kind:
+    return Kind(expects, partial(check_type, kind=kind, expected=expects), from_text, json=json)
 
 
 def choice(*allowed: str) -> Kind:
@@ -297,15 +282,15 @@ TOPIC = Kind(
     json={"type": "string", "pattern": f"^{_TOPIC_NAME}$"},
 )
 TOPICS = Kind('at least one topic, such as ["a"]', _topics, None, json={**SOME_TEXTS.json, "items": TOPIC.json})
-ANY_TEXT = Kind("a text, which may be empty", _any_text, json={"type": "string"})
+ANY_TEXT = _of_type(str, "a text, which may be empty", json={"type": "string"})
 TEXT_OR_TEXTS = Kind(
     'a text, or a list of texts such as ["", "NULL"]',
     _text_or_texts,
     json={"type": ["string", "array"], "items": {"type": "string"}},
 )
 LISTS = Kind('a list of lists such as [["a", "b"], []]', _lists, None, json={"type": "array", "items": TEXTS.json})
-FLAG = Kind("true or false", _flag, _flag_or_text, json={"type": "boolean"})
-TABLE = Kind("a table of keys", _table, None, json={"type": "object"})
+FLAG = _of_type(bool, "true or false", _flag_or_text, json={"type": "boolean"})
+TABLE = _of_type(dict, "a table of keys", None, json={"type": "object"})
 NUMBER_OR_TEXT = Kind("a duration such as '1d', or a number", _number_or_text, json={"type": ["string", "number"]})
 ADDRESS = Kind("an address such as 'https://host/path'", _address, json=_A_TEXT)
 WEBHOOK = evolve(ADDRESS, read=_webhook)

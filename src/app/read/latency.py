@@ -33,13 +33,7 @@ class Latency:
 
 @define(eq=False)
 class Latencies:
-    """The latencies of a deployment's pipelines.
-
-    Args:
-        deployment: with its pipelines.
-        services: of its pipelines, by name.
-        ledger: returns the current ledger of a pipeline, by its name.
-    """
+    """The latencies of a deployment's pipelines."""
 
     deployment: Deployment
     services: Mapping[str, Service]
@@ -47,7 +41,6 @@ class Latencies:
     _walked: dict[str, Sequence[Publication]] = field(init=False, factory=dict)
 
     def of(self, pipeline: str) -> Latency:
-        """The latency of a pipeline."""
         return Latency(self._expected(pipeline), self._measured(pipeline))
 
     def _expected(self, pipeline: str) -> Span | None:

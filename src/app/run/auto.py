@@ -66,11 +66,9 @@ class AutoRunner(Runner):
         return self._refusal
 
     def advance(self, pace: Pace = Pace.SCHEDULE, *, idle: bool = True) -> bool:
-        """See `Runner.advance`."""
         return self.do(lambda runner: Runner.advance(runner, pace, idle=idle))
 
     def publish_missing(self) -> None:
-        """See `Runner.publish_missing`."""
         self.do(Runner.publish_missing)
 
     def do(self, work: Callable[[Runner], _T]) -> _T:
@@ -91,7 +89,6 @@ class AutoRunner(Runner):
         return self._turn_to(self.large)
 
     def for_programs(self) -> Runner:
-        """See `Runner.for_programs`."""
         return self.large if self.large_frames else self
 
     def memory_beside(self) -> AbstractContextManager[None]:

@@ -44,11 +44,9 @@ class Pipelines:
         self._opened.clear()
 
     def ledger(self, pipeline: str) -> Ledger:
-        """The publications of a pipeline."""
         return self._open(pipeline)[1]
 
     def spec(self, each: ViewOf) -> ViewSpec:
-        """The view of an input."""
         return each.of(self.runner(each.pipeline).service)
 
     def settings_of(self, inputs: Mapping[str, ViewOf | PlainTable]) -> dict[str, str]:
@@ -60,7 +58,6 @@ class Pipelines:
         return {name: settings for name, settings in found.items() if settings is not None}
 
     def latest(self, pipeline: str) -> Publication | None:
-        """The newest publication of a pipeline."""
         return self.ledger(pipeline).latest
 
     def at(self, pipeline: str, epoch: int) -> Snapshot:
@@ -106,14 +103,7 @@ class Pipelines:
 
 @define(eq=False)
 class PipelineInputs(Source):
-    """Views of other pipelines of the deployment, and plain tables.
-
-    Args:
-        settings: of the pipeline that reads them.
-        schedule: decides when the next epoch is due.
-        runner: returns the runner of a pipeline by its name.
-        queries: reads plain tables.
-    """
+    """Views of other pipelines of the deployment, and plain tables."""
 
     settings: SnapshotSettings
     schedule: Schedule

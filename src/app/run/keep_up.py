@@ -43,12 +43,7 @@ class WorkBeside(Protocol):
 
 
 def compact_or_log(pipeline: str, upkeep: Callable[[str], Upkeep]) -> None:
-    """Compact the tables of a pipeline, and log what came of it.
-
-    Args:
-        pipeline: its name.
-        upkeep: returns the upkeep of a pipeline.
-    """
+    """Compact the tables of a pipeline, and log what came of it."""
     with log_failure(pipeline, "compact"):
         made = upkeep(pipeline).compact()
         _log.info("%s: compacted %s", pipeline, ", ".join(table for table in made if made[table]) or "nothing")

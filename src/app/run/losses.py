@@ -19,13 +19,7 @@ _REASONS, _TABLES = 3, 5
 
 @frozen
 class Loss:
-    """The dead letters of an epoch that exceeds the limit.
-
-    Args:
-        epoch: the epoch.
-        tally: numbers of its rows and dead letters.
-        reasons: the most frequent reasons, each with its number of rows.
-    """
+    """The dead letters of an epoch that exceeds the limit."""
 
     epoch: Epoch
     tally: Tally

@@ -60,7 +60,6 @@ class Warnings:
     _logged: set[str] = field(factory=set)
 
     def log(self, pipeline: str, texts: Iterable[str]) -> None:
-        """Log the warnings of a step of a pipeline."""
         for text in texts:
             if text not in self._logged:
                 self._logged.add(text)

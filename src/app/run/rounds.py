@@ -30,11 +30,6 @@ def run_all(runners: Sequence[Advancing], *, until_idle: bool, after_round: Call
 
     With `until_idle`, pipelines that read others ignore the clock and publish once at the end.
 
-    Args:
-        runners: of the pipelines.
-        until_idle: whether to end when all sources are drained.
-        after_round: called when each pipeline has had its turn.
-
     Raises:
         HeadwaterError: as `Runner.run`.
     """

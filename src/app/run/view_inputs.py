@@ -30,12 +30,7 @@ _LOOK_BACK = 256
 
 @frozen
 class Blocker:
-    """The reason why a view cannot advance yet.
-
-    Args:
-        input: the name of the input that holds it back.
-        why: the reason, as text.
-    """
+    """The reason why a view cannot advance yet."""
 
     input: str
     why: str

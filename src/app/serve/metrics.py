@@ -30,7 +30,6 @@ class _Pipelines(Collector):
         self._status = status
 
     def collect(self) -> Iterator[Metric]:
-        """Yield the metrics."""
         for each in METRICS:
             family = (CounterMetricFamily if each.counter else GaugeMetricFamily)(
                 each.name, each.about, labels=(LABEL,)

@@ -38,12 +38,6 @@ class Histories:
     ) -> tuple[Service, Source]:
         """Open the history of a wide table as a source, and create the service that reads it.
 
-        Args:
-            settings: of the wide table.
-            sources: the source of each topic.
-            tables: the history of each topic that has one.
-            files: the greatest number of files of each topic in a chunk.
-
         Raises:
             ConfigError: a table is of no topic.
             NotSupported: the backend does not read a table's format.

@@ -17,11 +17,6 @@ def view_named(text: str) -> ViewOf:
     return ViewOf(pipeline, view or None)
 
 
-def views_among(inputs: Mapping[str, ViewOf | PlainTable]) -> dict[str, ViewOf]:
-    """The inputs that are views."""
-    return {name: each for name, each in inputs.items() if isinstance(each, ViewOf)}
-
-
 def describe_inputs(inputs: Mapping[str, ViewOf | PlainTable]) -> str:
     """The inputs as text, for ``headwater check``."""
     return ", ".join(f"{name} ({each})" for name, each in inputs.items())

@@ -17,11 +17,6 @@ MEASURES = named(or_table(TEXT, _MEASURE))
 def measures(table: Section, source: SourceSettings, *, estimates: bool = False) -> Iterator[Measure]:
     """Yield the measures of a pipeline.
 
-    Args:
-        table: of the pipeline.
-        source: the source with their columns.
-        estimates: whether estimates are allowed.
-
     Raises:
         ConfigError: names file, line and key of the first text that is not a measure.
     """

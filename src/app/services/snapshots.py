@@ -14,7 +14,7 @@ from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
 from ..document.value_types import DURATION, SOME_TEXTS, TABLE, TEXT, choice, keys_of, named, or_table
 from ..run.inputs import PipelineInputs
-from .inputs import describe_inputs, view_named, views_among
+from .inputs import describe_inputs, view_named
 from .keys import ANY_PIPELINE, PLAIN_TABLE, plain_table
 from .kind import Parts, ServiceKind, SourceParts
 from .texts import Columns, Text
@@ -52,7 +52,7 @@ class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
         return PipelineInputs(settings, settings.schedule, parts.runner, parts.queries)
 
     def reads(self, settings: SnapshotSettings) -> Mapping[str, ViewOf]:
-        return views_among(settings.inputs)
+        return {name: each for name, each in settings.inputs.items() if isinstance(each, ViewOf)}
 
     def check(self, settings: SnapshotSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - any view is fine
         """Refuse a `longest_query` that the retention does not allow."""

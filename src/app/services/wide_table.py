@@ -115,20 +115,13 @@ def _source(topic: Section, sources: Mapping[str, SourceSettings]) -> SourceSett
 
 
 class _Topic:
-    """Reads the keys of one topic of a wide table with a key.
-
-    Args:
-        section: of the topic.
-        source: the source that the topic reads.
-        key: of the wide table.
-    """
+    """Reads the keys of one topic of a wide table with a key."""
 
     def __init__(self, section: Section, source: SourceSettings, key: tuple[str, ...]) -> None:
         self.section, self.source, self.key = section, source, key
         self.schema: Schema = source.records.columns
 
     def settings(self) -> TopicSettings:
-        """The topic's settings."""
         columns, sequence, where = (*self._key(), *self._columns()), tuple(self._sequence()), self._where()
         return self.section.build(
             lambda: TopicSettings(

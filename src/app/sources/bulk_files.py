@@ -17,7 +17,7 @@ from ..document.section import Section
 from ..document.value_types import PATH, Key, Kind, choice, whole
 from ..registry.backends import Gap, Part
 from ..registry.sources import BulkKind
-from .text_files import WRITTEN
+from .files import WRITTEN
 
 NO_DELTA = Gap(Part.DELTA_TABLES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
 

@@ -6,17 +6,22 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...domain.ports import StreamSource
-from ...domain.source.csv_format import RFC_4180
+from ...domain.source.csv_format import RFC_4180, CsvFormat
 from ...domain.source.epoch_size import EpochSize
-from ...domain.source.record_spec import FORMATS, RecordSpec
+from ...domain.source.record_spec import FORMATS, LAYOUTS, LINES, RecordSpec
 from ..deployment.deployment import FilesInput
 from ..document.section import Section
-from ..document.value_types import FLAG, LOCAL_PATH, Key, whole
+from ..document.value_types import ANY_TEXT, FLAG, LOCAL_PATH, TEXT, TEXT_OR_TEXTS, Key, choice, keys_of, whole
 from ..registry.sources import SourceKind
-from .text_files import WRITTEN
 
 if TYPE_CHECKING:
     from ...adapters.files.listing import FilesSettings
+
+WRITTEN = {
+    "layout": Key(choice(*LAYOUTS), LINES),
+    **keys_of(CsvFormat, delimiter=TEXT, quote=ANY_TEXT, escape=TEXT, null_value=TEXT_OR_TEXTS, comment=TEXT),
+}
+"""The keys that say how text files are written, which every kind of source of files has."""
 
 
 class FilesKind(SourceKind[FilesInput]):

@@ -78,10 +78,6 @@ def check_queries(deployment: Deployment, services: Mapping[str, Service]) -> It
 
     For a backend on Spark, nothing is started: only the names of columns are checked.
 
-    Args:
-        deployment: to check.
-        services: of its pipelines, by name.
-
     Yields:
         A message for each text that can only be checked at run time.
 
@@ -96,12 +92,7 @@ def check_queries(deployment: Deployment, services: Mapping[str, Service]) -> It
 
 
 def describe_engines(deployment: Deployment, services: Mapping[str, Service]) -> Mapping[str, str]:
-    """Which engine runs the epochs of each pipeline and why; empty if the deployment has one engine only.
-
-    Args:
-        deployment: to describe.
-        services: of its pipelines, by name.
-    """
+    """Which engine runs the epochs of each pipeline and why; empty if the deployment has one engine only."""
     engines = chosen_backend(deployment.backend).engines
     if not engines:
         return {}
@@ -117,12 +108,7 @@ def describe_engines(deployment: Deployment, services: Mapping[str, Service]) ->
 
 
 def find_refusals(deployment: Deployment, services: Mapping[str, Service]) -> Mapping[str, str]:
-    """Why the first engine of a deployment that has two never runs a pipeline, by pipeline; the others are missing.
-
-    Args:
-        deployment: to check.
-        services: of its pipelines, by name.
-    """
+    """Why the first engine of a deployment that has two never runs a pipeline, by pipeline; the others are missing."""
     backend = chosen_backend(deployment.backend).engines[0]
     checker = _FirstEngineChecker(deployment, services, EngineParts(deployment, backend, ExitStack()))
     found = {}
@@ -136,12 +122,7 @@ def find_refusals(deployment: Deployment, services: Mapping[str, Service]) -> Ma
 
 @define(eq=False)
 class _Checker(Columns):
-    """Checks pipelines one after the other; a pipeline that reads others comes after them.
-
-    Args:
-        deployment: to check.
-        services: of its pipelines, by name.
-    """
+    """Checks pipelines one after the other; a pipeline that reads others comes after them."""
 
     deployment: Deployment
     services: Mapping[str, Service]
@@ -214,11 +195,7 @@ class _Checker(Columns):
 
 @define(eq=False)
 class _FirstEngineChecker(_Checker):
-    """Checks by the rules of the first engine of a deployment that has two.
-
-    Args:
-        parts: of that engine.
-    """
+    """Checks by the rules of the first engine of a deployment that has two."""
 
     parts: EngineParts
 

@@ -45,10 +45,6 @@ class Container:
 
     If the deployment chooses an engine for each epoch, there are two complete sets of parts over the same tables. The
     first one does whatever only reads; the second one is started by the first epoch that needs it.
-
-    Args:
-        deployment: to build.
-        clock: shared by all pipelines.
     """
 
     def __init__(self, deployment: Deployment, clock: Clock) -> None:

@@ -147,12 +147,7 @@ def _check_built(pipeline: str, generation: int, there: Generations) -> None:
 
 @frozen(eq=False)
 class GenerationBase(BaseReading):
-    """Reads of the base files of each pipeline's current generation.
-
-    Args:
-        store: knows the generations.
-        base: reads the base files of its tables.
-    """
+    """Reads of the base files of each pipeline's current generation."""
 
     store: GenerationStore
     base: BaseReading

@@ -80,11 +80,7 @@ class Snapshot:
 
 @frozen(eq=False)
 class BaseSnapshot(Snapshot):
-    """The base files of a pipeline's tables, independent of versions; empty before the first publication.
-
-    Args:
-        base: reads the base files.
-    """
+    """The base files of a pipeline's tables, independent of versions; empty before the first publication."""
 
     base: BaseReading = field(kw_only=True)
 

@@ -32,7 +32,6 @@ class Receipt:
 
     @classmethod
     def of(cls, publication: Publication) -> Receipt:
-        """The receipt for a publication."""
         state = json.dumps([digest(publication.fingerprint), publication.offsets], sort_keys=True)
         return cls(publication.epoch.number, hashlib.sha256(state.encode()).hexdigest()[:32], publication.settings)
 

@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any, ClassVar, Protocol
 
 import narwhals as nw
-from attrs import frozen
+from attrs import Attribute, frozen
 
 from ..epoch.batch import Batch
 from ..epoch.epoch import Publication
@@ -81,6 +81,16 @@ class PendingRows:
     size: int
     chunks: int | None = None
     oldest: datetime | None = None
+
+
+def one_of(*allowed: str) -> Callable[[object, Attribute[Any], Any], None]:
+    """A validator of attrs for a setting that is one of a few words."""
+
+    def check(_settings: object, setting: Attribute[Any], value: Any) -> None:
+        if value not in allowed:
+            raise ConfigError(f"{setting.name} = {value!r} is not one of {', '.join(allowed)}")
+
+    return check
 
 
 class ServiceSettings(Protocol):

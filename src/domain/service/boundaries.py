@@ -17,11 +17,9 @@ from zoneinfo import ZoneInfo
 import narwhals as nw
 from attrs import field, frozen
 
-from ..duration import EPOCH, microseconds, nearest_moment
+from ..duration import DAY_MICROS, WALL_EPOCH, microseconds, offset_at, offset_of_wall
 from ..ports import FrameFunctions
 
-_MIDNIGHT = EPOCH.replace(tzinfo=None)
-_DAY = microseconds(timedelta(days=1))
 _LOOKED_AT = (datetime(1840, 1, 1, tzinfo=UTC), datetime(2120, 1, 1, tzinfo=UTC))
 """No clock changed before 1840. In the future clocks change by rules that repeat every 28 years, long before 2120."""
 _AT, _NEXT, _STARTED = "_boundary_at", "_boundary_next", "_boundary_started"
@@ -90,7 +88,7 @@ class Boundaries:
 
     def floor_of(self, micros: int) -> int:
         """As `floor`, for one instant in microseconds since 1970, UTC."""
-        wall = micros + _offset(micros, self.zone)
+        wall = micros + offset_at(micros, self.zone)
         floor = wall - (wall - self.offset) % self.every
         return floor + self.every if micros >= self.start_of(floor + self.every) else floor
 
@@ -131,7 +129,7 @@ _NONE = _Oddities(repeats=False, empties=False, skipped=())
 
 @lru_cache(maxsize=64)
 def _oddities(every: int, offset: int, zone: str) -> _Oddities:
-    near = {wall for day in _days_of_change(zone) for wall in range(day - _DAY, day + 3 * _DAY, _DAY)}
+    near = {wall for day in _days_of_change(zone) for wall in range(day - DAY_MICROS, day + 3 * DAY_MICROS, DAY_MICROS)}
     walls = sorted({wall - (wall - offset) % every for wall in near})
     walls = [wall for wall in walls if len(set(_offsets(wall, zone))) > 1]
     skipped = (wall for wall in walls if _is_skipped(wall, zone))
@@ -152,7 +150,7 @@ def _days_of_change(zone: str) -> tuple[int, ...]:
     found, offset = [], tz.utcoffset(midnight)
     while midnight < last:
         if (now := tz.utcoffset(midnight + day)) != offset:
-            found.append(microseconds(midnight - _MIDNIGHT))
+            found.append(microseconds(midnight - WALL_EPOCH))
             offset = now
         midnight += day
     return tuple(found)
@@ -166,7 +164,7 @@ def _is_skipped(wall: int, zone: str) -> bool:
 def _goes_back(wall: int, zone: str) -> bool:
     """Whether a clock is set back across a wall time, and not only to it."""
     early, late = _offsets(wall, zone)
-    return early > late and _offset(wall - late - 1, zone) == late
+    return early > late and offset_at(wall - late - 1, zone) == late
 
 
 def _runs(depths: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -185,7 +183,7 @@ def _first_shown(wall: int, zone: str) -> tuple[int, int]:
     before, after = wall - late, wall - early
     while after - before > 1:
         between = (before + after) // 2
-        if between + _offset(between, zone) >= wall:
+        if between + offset_at(between, zone) >= wall:
             after = between
         else:
             before = between
@@ -194,14 +192,7 @@ def _first_shown(wall: int, zone: str) -> tuple[int, int]:
 
 def _offsets(wall: int, zone: str) -> tuple[int, int]:
     """The UTC offsets of a clock that shows a time, before and after a change at that time; equal if there is none."""
-    shown = nearest_moment(wall).replace(tzinfo=ZoneInfo(zone))
-    early, late = (shown.replace(fold=fold).utcoffset() or timedelta() for fold in (0, 1))
-    return microseconds(early), microseconds(late)
-
-
-def _offset(micros: int, zone: str) -> int:
-    """The UTC offset of a clock at an instant, in microseconds."""
-    return microseconds(nearest_moment(micros).astimezone(ZoneInfo(zone)).utcoffset() or timedelta())
+    return offset_of_wall(wall, zone), offset_of_wall(wall, zone, fold=1)
 
 
 def remainder(value: nw.Expr, unit: int) -> nw.Expr:

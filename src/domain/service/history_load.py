@@ -47,11 +47,7 @@ def _loading_spec(spec: TableSpec) -> TableSpec:
 
 
 class HistoryLoad(Service):
-    """Collects a service's history: its step runs the service's step, and appends the rows to loading tables.
-
-    Args:
-        service: the service to load.
-    """
+    """Collects a service's history: its step runs the service's step, and appends the rows to loading tables."""
 
     def __init__(self, service: Service) -> None:
         self._service = service

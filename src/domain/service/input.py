@@ -11,6 +11,7 @@ from attrs import frozen
 
 from ..epoch.batch import Input, KeyedInput
 from ..errors import ConfigError
+from ..sql import Statement, parse_statement
 from ..table.view_spec import ViewSpec
 from .base import ReadAt, Service
 
@@ -71,6 +72,19 @@ def check_names(what: str, names: Iterable[str]) -> None:
         seen.add(name.lower())
     if not seen:
         raise ConfigError(f"{what} needs at least one")
+
+
+def parse_query(sql: str, inputs: Iterable[str]) -> Statement:
+    """Parse a query over inputs, and check it.
+
+    Raises:
+        ConfigError: it is not a query, reads a table that is not an input, or calls a function whose result can differ
+            the next time (``now()``, ``rand()``).
+    """
+    statement = parse_statement(sql)
+    statement.check_tables(inputs)
+    statement.check_repeatable()
+    return statement
 
 
 @frozen(eq=False)

@@ -205,7 +205,6 @@ class Total(SumMeasure):
 
     @property
     def type(self) -> DataType:
-        """The type of the sum."""
         return self._sum.type
 
     @property
@@ -224,7 +223,6 @@ class Mean(Total):
 
     @property
     def type(self) -> DataType:
-        """The type of every mean."""
         return DataType("double")
 
     @property
@@ -258,7 +256,6 @@ class Extreme(ValueMeasure):
 
     @property
     def type(self) -> DataType:
-        """The type of the values."""
         return self.value_type
 
     def of_values(self, value: nw.Expr) -> nw.Expr:
@@ -294,6 +291,11 @@ def sign() -> nw.Expr:
     return nw.when(removes(nw.col(ROW_KIND))).then(-1).otherwise(1).cast(nw.Int64)
 
 
+def fixed_parts(measures: Iterable[Measure]) -> list[tuple[str, ...]]:
+    """Return what stored rows depend on in measures, sorted by name."""
+    return sorted((one.name, one.aggregate.function, one.argument, one.condition, one.type.ddl) for one in measures)
+
+
 def describe(measures: Iterable[Measure]) -> str:
     """Measures as text for messages, sorted by name."""
     return "; ".join(sorted(each.sql for each in measures))
@@ -302,14 +304,7 @@ def describe(measures: Iterable[Measure]) -> str:
 def evaluate(
     rows: nw.LazyFrame[Any], measures: tuple[Measure, ...], schema: Schema, queries: QueryEngine
 ) -> nw.LazyFrame[Any]:
-    """Add to rows the columns of the measures' arguments and conditions; see `Measure.expressions`.
-
-    Args:
-        rows: the rows of a batch.
-        measures: the measures.
-        schema: the columns of the source's rows.
-        queries: evaluates expressions that are more than a column.
-    """
+    """Add to rows the columns of the measures' arguments and conditions; see `Measure.expressions`."""
     wanted = {name: expression for measure in measures for name, expression in measure.expressions}
     if all(each.bare for each in wanted.values()):
         named = {name.lower(): name for name in schema.names}

@@ -1,4 +1,4 @@
-"""Net changes of views whose rows are each computed from one row of one table."""
+"""Net changes of views, computed from what has changed in their tables."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 import narwhals as nw
 
 from ..ledger.ledger import Snapshot
-from ..ports import FrameCache
+from ..ports import FrameCache, FrameEngine
 from ..table.net_changes import net_changes
 from ..table.row_kind import ROW_KIND, removes
+from ..table.spec import TableSpec
 
 
 def read_row_changes(
@@ -22,7 +23,7 @@ def read_row_changes(
     *,
     engine: FrameCache,
 ) -> nw.LazyFrame[Any]:
-    """The net changes of a view between two snapshots, computed only from the changes of its table; see `net_changes`.
+    """The net changes of a view whose rows are each computed from one row of one table; see `net_changes`.
 
     Args:
         table: the table that the view is computed from.
@@ -38,3 +39,13 @@ def read_row_changes(
         return net_changes(empty, empty, key)
     changed, old = engine.persist(changed), removes(nw.col(ROW_KIND))
     return net_changes(select(changed.filter(old)), select(changed.filter(~old)), key)
+
+
+def find_changed_groups(
+    tables: Sequence[TableSpec], group: Sequence[str], before: Snapshot, after: Snapshot, engine: FrameEngine
+) -> nw.LazyFrame[Any]:
+    """The groups, in the columns `group`, of which a row of one of the tables differs between two snapshots."""
+    changes = (after.changes_since(before, table.name) for table in tables)
+    if changed := [rows.select(*group) for rows in changes if rows is not None]:
+        return engine.persist(nw.concat(changed).unique())
+    return engine.frame([], tables[0].schema).select(*group)

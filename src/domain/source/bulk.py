@@ -64,10 +64,6 @@ class BulkGroup(Source):
     Rows have `TOPIC`, the columns of their member and `BATCH_COLUMNS`. `TOPIC` and `Batch.topics` distinguish the
     members. Offsets are those of each member, by its name. An epoch reads only a few chunks, so that changes never wait
     for the whole bulk.
-
-    Args:
-        changelog: the changes.
-        bulk: the table.
     """
 
     changelog: StreamSource

@@ -87,12 +87,7 @@ USUAL_LIMIT = Limit("10%", None, 0.1)
 
 
 def reasons(found: nw.LazyFrame[Any], most: int) -> list[tuple[str, int]]:
-    """The most frequent reasons of dead letters, each with the number of dead letters.
-
-    Args:
-        found: the dead letters.
-        most: the maximum number of reasons.
-    """
+    """The most frequent reasons of dead letters, each with the number of dead letters."""
     counts = found.group_by("reason").agg(nw.len().alias("letters"))
     listed = counts.sort("letters", "reason", descending=[True, False]).head(most)
     return [(line["reason"], line["letters"]) for line in collect_small(listed)]

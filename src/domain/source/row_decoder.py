@@ -21,10 +21,6 @@ class RowDecoder:
     JSON values: numbers with a fraction are `Decimal` (or float, if exact digits do not matter), all others are as the
     `json` module gives them; if `RecordSpec.is_typed`, bytes are bytes. CSV values: text, and None for an empty field
     without quotes.
-
-    Args:
-        spec: the format and the columns of the records.
-        to_json: writes a JSON value as text.
     """
 
     spec: RecordSpec

@@ -9,7 +9,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from ..errors import ConfigError
-from ..table.schema import INTEGERS, NUMBERS, DataType
+from ..table.schema import FLOATS, INTEGERS, NUMBERS, TIMES, DataType
 from .aggregate_types import count_type, distinct_type, extreme_type, mean_type, offset_type, total_type, window_type
 from .condition_types import (
     branched_type,
@@ -23,7 +23,6 @@ from .condition_types import (
     membership_type,
 )
 from .parts import (
-    TIMES,
     check,
     field_of,
     number_type,
@@ -100,7 +99,7 @@ def _quotient_type(node: exp.Expr) -> DataType:
     found = {type_of(node.args["this"]), type_of(node.args["expression"])}
     widest(found)
     names = {each.name for each in found}
-    if not names <= NUMBERS | {"void"} or ("decimal" in names and not names & {"float", "double"}):
+    if not names <= NUMBERS | {"void"} or ("decimal" in names and not names & FLOATS):
         raise ConfigError(f"{node.sql('spark')} divides decimals, or no numbers; cast one side to double")
     return DOUBLE
 
@@ -189,10 +188,15 @@ def _apart_type(node: exp.Expr) -> DataType:
     return BIGINT if unit_of(node) else INT
 
 
-def _date_type(node: exp.Expr) -> DataType:
-    only(node, "this", "safe")
-    check(node.this, _TIMES_OR_TEXT, "a date or a timestamp")
-    return DATE
+def _of_time(answer: DataType, *also: str) -> TypeOf:
+    """A function of one time, which may have these other arguments."""
+
+    def typed(node: exp.Expr) -> DataType:
+        only(node, "this", *also)
+        check(node.this, _TIMES_OR_TEXT, "a date or a timestamp")
+        return answer
+
+    return typed
 
 
 def _months_type(node: exp.Expr) -> DataType:
@@ -229,12 +233,6 @@ def _joined_type(node: exp.Expr) -> DataType:
     for each in texts_of(node):
         type_of(each)
     return STRING
-
-
-def _date_part(node: exp.Expr) -> DataType:
-    only(node, "this")
-    check(node.this, _TIMES_OR_TEXT, "a date or a timestamp")
-    return INT
 
 
 def _split_type(node: exp.Expr) -> DataType:
@@ -305,28 +303,18 @@ NODE_TYPES: dict[type[exp.Expr], TypeOf] = {
     exp.Length: _texts("this", answer=INT),
     exp.Substring: _substring_type,
     exp.Replace: _texts("this", "expression", "replacement"),
-    exp.StartsWith: _texts("this", "expression", answer=BOOLEAN),
-    exp.EndsWith: _texts("this", "expression", answer=BOOLEAN),
-    exp.Contains: _texts("this", "expression", answer=BOOLEAN),
+    **dict.fromkeys((exp.StartsWith, exp.EndsWith, exp.Contains), _texts("this", "expression", answer=BOOLEAN)),
     exp.StrPosition: _texts("this", "substr", answer=INT),
-    exp.Year: _date_part,
-    exp.Quarter: _date_part,
-    exp.Month: _date_part,
-    exp.Day: _date_part,
-    exp.DayOfMonth: _date_part,
-    exp.DayOfYear: _date_part,
-    exp.DayOfWeek: _date_part,
-    exp.WeekOfYear: _date_part,
-    exp.Hour: _date_part,
-    exp.Minute: _date_part,
-    exp.Second: _date_part,
+    **dict.fromkeys((exp.Year, exp.Quarter, exp.Month, exp.Day), _of_time(INT)),
+    **dict.fromkeys((exp.DayOfMonth, exp.DayOfYear, exp.DayOfWeek, exp.WeekOfYear), _of_time(INT)),
+    **dict.fromkeys((exp.Hour, exp.Minute, exp.Second), _of_time(INT)),
     exp.Extract: _seconds_type,
     exp.TimestampTrunc: _truncated_type,
     exp.DateTrunc: _truncated_type,
     exp.TsOrDsAdd: _days_type,
     exp.DateDiff: _apart_type,
-    exp.TsOrDsToDate: _date_type,
-    exp.LastDay: _date_type,
+    exp.TsOrDsToDate: _of_time(DATE, "safe"),
+    exp.LastDay: _of_time(DATE, "safe"),
     exp.AddMonths: _months_type,
     exp.Cast: _cast_type,
     exp.TryCast: _cast_type,

@@ -6,7 +6,7 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from ..errors import ConfigError
+from ..errors import ConfigError, first_line
 
 DIALECT = "spark"
 
@@ -48,5 +48,5 @@ def _reason(error: Exception) -> str:
     details = getattr(error, "errors", None) or [{}]
     description = details[0].get("description")
     if not description:
-        return str(error).split("\n", 1)[0]
+        return first_line(error)
     return f"{description} at line {details[0].get('line')}, column {details[0].get('col')}"

@@ -5,10 +5,9 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ..errors import ConfigError
-from ..table.schema import NUMBERS, Column, DataType
+from ..table.schema import NUMBERS, TIMES, Column, DataType
 from .types import STRING, VOID, type_of, widest
 
-TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 TRUTH = frozenset({"boolean"})
 _MOST_PLACES = 20
 

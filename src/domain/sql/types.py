@@ -9,7 +9,7 @@ from math import isinf
 from sqlglot import exp
 
 from ..errors import ConfigError
-from ..table.schema import INTEGERS, NUMBERS, DataType
+from ..table.schema import FLOATS, INTEGERS, NUMBERS, DataType
 
 BIGINT, BOOLEAN, DATE, DOUBLE, INT, STRING, TIMESTAMP = map(
     DataType, ("bigint", "boolean", "date", "double", "int", "string", "timestamp")
@@ -26,7 +26,6 @@ _MOST = 38
 _LEAST_SCALE = 6
 _INT_DIGITS = 31
 _BIGINT_DIGITS = 63
-_FLOATS = frozenset({"float", "double"})
 
 
 def type_of(node: exp.Expr) -> DataType:
@@ -134,7 +133,7 @@ def _wider(one: DataType, other: DataType) -> DataType:
 
 def _wider_number(one: DataType, other: DataType) -> DataType:
     names = {one.name, other.name}
-    if names & _FLOATS:
+    if names & FLOATS:
         return DataType("float") if names <= INTEGERS | {"float"} else DOUBLE
     if names <= INTEGERS:
         return max(one, other, key=lambda each: _WIDTHS[each.name])
@@ -169,7 +168,7 @@ def arithmetic_type(node: exp.Expr) -> DataType:
     for each in (left, right):
         if each != VOID and each.name not in NUMBERS:
             raise ConfigError(f"{node.sql('spark')} counts with {each.ddl}; cast it to a number")
-    if "decimal" not in {left.name, right.name} or {left.name, right.name} & _FLOATS or VOID in {left, right}:
+    if "decimal" not in {left.name, right.name} or {left.name, right.name} & FLOATS or VOID in {left, right}:
         return widest((left, right))
     (p1, s1), (p2, s2) = (
         _operand_digits(each, of) for each, of in ((node.args["this"], left), (node.args["expression"], right))

@@ -9,7 +9,7 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from ..errors import ConfigError
+from ..errors import ConfigError, first_line
 from ..table.schema import Column, DataType, Schema
 from .expression import Expression
 from .node_types import COMPARISONS, NODE_TYPES
@@ -18,7 +18,7 @@ from .parsing import DIALECT, parse
 from .qualified import check_where, qualified, sqlglot_schema
 from .spellings import with_known_spellings
 from .subqueries import aggregates, check_subqueries
-from .types import INTERVAL, OTHER, VOID, named, set_type, type_of
+from .types import BOOLEAN, INTERVAL, OTHER, VOID, named, set_type, type_of
 
 _STRUCTURE = frozenset(
     {
@@ -44,7 +44,6 @@ _STRUCTURE = frozenset(
         exp.With,
     }
 )
-_BOOLEAN = DataType("boolean")
 _PREDICATES = (exp.Not, exp.Is, exp.In, exp.Between, exp.Like, exp.RegexpLike)
 _NESTED = (exp.DType.ARRAY, exp.DType.STRUCT)
 _CARRIED: dict[type[exp.Expr], tuple[str, ...]] = {
@@ -137,7 +136,7 @@ def check_condition(expression: Expression, kind: DataType) -> None:
     Raises:
         ConfigError: it is not.
     """
-    if kind != _BOOLEAN:
+    if kind != BOOLEAN:
         raise ConfigError(f"{expression.sql} is a {kind.ddl}; write a condition, such as items is not null")
 
 
@@ -149,7 +148,7 @@ def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query
         check_where(tree, schema)
         tree = qualified(tree, schema, quotes=True)
     except SqlglotError as error:
-        raise ConfigError(f"{str(error).splitlines()[0]}; look at its columns and tables") from error
+        raise ConfigError(f"{first_line(error)}; look at its columns and tables") from error
     metadata = {kind: {"annotator": _annotator(type_)} for kind, type_ in NODE_TYPES.items()}
     found = annotate_types(tree, schema=schema, dialect=DIALECT, expression_metadata=metadata)
     assert isinstance(found, exp.Query)

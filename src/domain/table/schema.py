@@ -39,7 +39,8 @@ _NARWHALS: dict[str, DType] = {
 }
 INTEGERS = frozenset({"tinyint", "smallint", "int", "bigint"})
 TIMES = frozenset({"timestamp", "timestamp_ntz", "date"})
-NUMBERS = INTEGERS | {"float", "double", "decimal"}
+FLOATS = frozenset({"float", "double"})
+NUMBERS = INTEGERS | FLOATS | {"decimal"}
 NESTED = frozenset({"array", "struct"})
 KEY, VALUE = "key", "value"  # of the entries of a map
 _DECIMAL = re.compile(r"decimal(?:\(\s*(\d{1,9})\s*(?:,\s*(\d{1,9})\s*)?\))?")

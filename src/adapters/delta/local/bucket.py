@@ -22,9 +22,9 @@ from attrs import define, field
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import from_url
 
-from ....domain.errors import ConfigError, NotSupported, StoreUnavailable
+from ....domain.errors import ConfigError, NotSupported, StoreUnavailable, first_line
 from ....domain.ports import SmallFiles
-from ...polars.file_errors import explain_write_errors, first_line
+from ...polars.file_errors import explain_write_errors
 from ..stored_file import StoredFile
 from .storage import Storage, bucket_address, is_hidden
 

@@ -45,7 +45,6 @@ def prepare_compaction(
 
 
 def _rewrite(files: list[DataFile], stored: LocalVersion, file_bytes: int) -> Iterator[DataFile]:
-    """Rewrite all files of one partition."""
     files = sorted(files, key=lambda file: file.may_change)  # appended rows first, as the last compaction wrote them
     spec, outputs = stored.spec, -(-total_bytes(files) // file_bytes)
     slices_of_output = max(1, -(-_height(files) // (outputs * _SLICE)))

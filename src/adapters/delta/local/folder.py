@@ -27,7 +27,6 @@ class LocalFolder:
 
     @property
     def log(self) -> str:
-        """The folder of the log."""
         return f"{self.path}/_delta_log"
 
     def path_of(self, file: DataFile) -> str:
@@ -39,7 +38,6 @@ class LocalFolder:
         return self.storage.has(self.path_of(file))
 
     def commit_file(self, version: int) -> str:
-        """The path of a commit."""
         return f"{self.log}/{version:020}.json"
 
     def create_commit(self, version: int, text: str) -> bool:
@@ -47,7 +45,6 @@ class LocalFolder:
         return self.storage.create(self.commit_file(version), text)
 
     def has_commit(self, version: int) -> bool:
-        """Whether the log has a commit."""
         return self.storage.has(self.commit_file(version))
 
     def commit_text(self, version: int) -> str | None:

@@ -49,7 +49,6 @@ class LogState:
     protocol: Mapping[str, Any] = field(factory=dict)
 
     def after(self, commit: CommitFile) -> LogState:
-        """The state after the next commit."""
         return LogState(
             self.version + 1,
             commit.apply_to(self.files),

@@ -23,7 +23,7 @@ from ....domain.errors import HeadwaterError, VersionExpired
 from ....domain.table.apply import cast_columns, select_matching
 from ....domain.table.change import Matching
 from ....domain.table.merge import Max, Sum
-from ....domain.table.schema import INTEGERS
+from ....domain.table.schema import FLOATS, INTEGERS, TIMES
 from ....domain.table.spec import TableSpec
 from ....domain.table.sums import counts
 from ...polars.key_index import Fold, KeyIndex
@@ -45,9 +45,7 @@ _FEW = 8
 _MOST_PLACES = 64
 """Keys in more partitions are read."""
 _ROW = "_row"
-_OF_ONE_SIZE = frozenset({*INTEGERS, "float", "double", "date", "timestamp", "timestamp_ntz"})
-_UNEQUAL_HASHES = frozenset({"float", "double"})
-"""Types with equal values that have different hashes: 0.0 and -0.0."""
+_OF_ONE_SIZE = INTEGERS | FLOATS | TIMES
 
 _Question: TypeAlias = "Callable[[KeyIndex, pl.DataFrame], pl.DataFrame]"
 """What is asked of an index, for some keys."""
@@ -86,7 +84,7 @@ class _Lookup:
         others = {name: within.pop(name, ()) for name in spec.key if name not in named}
         literals = {name: found[0] for name, found in others.items() if isinstance(found, tuple) and len(found) == 1}
         whole = len(key) == len(named) > 1 and literals.keys() == others.keys() and None not in literals.values()
-        hashed = all(spec.schema[name].name not in _UNEQUAL_HASHES for name in key)
+        hashed = all(spec.schema[name].name not in FLOATS for name in key)  # 0.0 and -0.0 have different hashes
         if not whole or not hashed or not within.keys() <= set(key):
             return None
         schema = spec.schema.select(key)

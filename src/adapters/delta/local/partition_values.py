@@ -7,7 +7,8 @@ from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
-from ....domain.table.schema import DataType
+from ....domain.epoch.watermark import instant
+from ....domain.table.schema import FLOATS, INTEGERS, DataType
 
 
 def is_plain(text: str | None) -> bool:
@@ -40,18 +41,13 @@ def partition_value(text: str | None, data_type: DataType) -> Any:
     return None if not text else _READERS.get(data_type.name, str)(text)
 
 
-def _instant(text: str) -> datetime:
-    moment = datetime.fromisoformat(text)
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 _READERS: dict[str, Callable[[str], Any]] = {
-    **dict.fromkeys(("tinyint", "smallint", "int", "bigint"), int),
-    **dict.fromkeys(("float", "double"), float),
+    **dict.fromkeys(INTEGERS, int),
+    **dict.fromkeys(FLOATS, float),
     "boolean": "true".__eq__,
     "decimal": Decimal,
     "date": date.fromisoformat,
-    "timestamp": _instant,
+    "timestamp": lambda text: instant(datetime.fromisoformat(text)),
     "timestamp_ntz": datetime.fromisoformat,
     "binary": str.encode,
 }

@@ -28,11 +28,7 @@ from .rows import fold_parts, fold_rows, select_newest
 
 @define(eq=False)
 class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
-    """One version of a table, as Polars frames.
-
-    Args:
-        cache: the rows of recent files.
-    """
+    """One version of a table, as Polars frames."""
 
     cache: FileCache
 

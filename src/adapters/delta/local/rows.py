@@ -11,14 +11,14 @@ import polars as pl
 
 from ....domain.table.change import POSITION, Change
 from ....domain.table.merge import Latest, Sum, fold
-from ....domain.table.schema import INTEGERS
+from ....domain.table.schema import INTEGERS, TIMES
 from ....domain.table.spec import TableSpec
 from ...polars.schema import collect, conform, lazy, polars_schema
 from ...polars.sums import add_up, may_overflow
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
 
 _LAST = "_last"
-_PLAIN_ORDER = frozenset({*INTEGERS, "decimal", "date", "timestamp", "timestamp_ntz"})
+_PLAIN_ORDER = INTEGERS | TIMES | {"decimal"}
 """Types that Polars orders as `fold` does; texts have a natural order."""
 
 

@@ -12,7 +12,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from ....domain.table.schema import Schema
 from ...memory_limit import hold_rows
-from ...polars.schema import polars_schema
+from ...polars.schema import empty, polars_schema
 from ...spark.schema import spark_schema
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ def to_polars(rows: DataFrame, schema: Schema) -> pl.DataFrame:
     """The rows of a frame of Spark, computed; they must fit into memory."""
     batches = rows._collect_as_arrow()
     if not batches:
-        return pl.DataFrame(schema=polars_schema(schema))
+        return empty(schema)
     table = pa.Table.from_batches(batches)
     hold_rows(table.nbytes)
     # Taken, because Spark leaves out the offsets of lists that are all empty, and Polars wants them.

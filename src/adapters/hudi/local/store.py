@@ -36,9 +36,6 @@ class LocalHudiStore(HudiStore):
 
     Rows are read from the data files, without a job of Spark. Spark writes them, and does the upkeep. What the files
     have in a form of their own (nested columns) is read by Spark.
-
-    Args:
-        cache: the rows of recent files, in memory.
     """
 
     cache: FileCache = field(factory=FileCache)
@@ -69,13 +66,11 @@ class LocalHudiStore(HudiStore):
             before, later = used.at(after), used.at(until)
             if _has_nested(used.spec):
                 return self._from_spark(super().changes(table, after, until))
-            earlier, newest = sorted((before.version or "", later.version or ""))
-            folders = used.timeline.touched_folders(earlier, newest)
+            folders = used.timeline.touched_folders(before.version, later.version)
             old, new = (self._local(used, each).content(folders=folders) for each in (before, later))
             return net_changes(lazy(old.collect()), lazy(new.collect()), used.spec.key)
 
     def read_optimized(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
-        """See `HudiStore.read_optimized`."""
         return self._from_spark(super().read_optimized(table, self._for_spark(table, matching)))
 
     def _local(self, used: Table, found: TableVersion) -> LocalVersion:

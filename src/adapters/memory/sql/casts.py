@@ -9,7 +9,7 @@ from sqlglot import exp
 
 from ....domain.errors import ConfigError
 from ....domain.sql.types import DOUBLE, STRING, VOID, node_type, set_type, type_of
-from ....domain.table.schema import INTEGERS, DataType
+from ....domain.table.schema import FLOATS, INTEGERS, TIMES, DataType
 
 _DUCKDB = {
     "int": "INTEGER",
@@ -21,15 +21,13 @@ _DUCKDB = {
     "timestamp_ntz": "TIMESTAMP",
 }
 _FROM_TEXT = {"boolean": "hw_boolean", "date": "hw_date", "timestamp": "hw_timestamp"}
-_PLAIN_AS_TEXT = INTEGERS | {"boolean", "date", "timestamp", "timestamp_ntz"}
+_PLAIN_AS_TEXT = INTEGERS | TIMES | {"boolean"}
 _PLAIN_SCALE = 6
 """Spark writes small decimals of a larger scale with an exponent."""
 _EXACT_DIGITS = 15
 """A decimal of at most this many digits becomes the nearest double by one division."""
-_FLOATS = frozenset({"float", "double"})
 _SPECIAL = re.compile(r"\s*(epoch|now|today|tomorrow|yesterday)\b", re.IGNORECASE)
 """Texts that mean a time to Spark where they are written out in a query."""
-_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
 
 
 def call(function: str, *arguments: exp.Expr) -> exp.Anonymous:
@@ -98,24 +96,24 @@ def _built(ddl: str) -> exp.DataType:
 def _alike(found: DataType, wanted: DataType) -> bool:
     """Whether both engines give the same results."""
     if found.name in INTEGERS | {"boolean"}:
-        return wanted.name in INTEGERS | _FLOATS | ({"decimal"} - {found.name} if found.name != "boolean" else set())
-    if found.name in _FLOATS:
-        return wanted.name in _FLOATS
+        return wanted.name in INTEGERS | FLOATS | ({"decimal"} - {found.name} if found.name != "boolean" else set())
+    if found.name in FLOATS:
+        return wanted.name in FLOATS
     if found.name == "decimal":
         return wanted.name == "decimal"
-    return {found.name, wanted.name} <= _TIMES
+    return {found.name, wanted.name} <= TIMES
 
 
 def _from_text(node: exp.Expr, wanted: DataType) -> exp.Expr:
     plain = node.unnest()
-    if wanted.name in _TIMES and isinstance(plain, exp.Literal) and _SPECIAL.match(plain.name):
+    if wanted.name in TIMES and isinstance(plain, exp.Literal) and _SPECIAL.match(plain.name):
         raise ConfigError(f"{plain.sql('spark')} is a time that Spark knows only as a literal; write it in digits")
-    node = call("hw_stripped" if wanted.name in _TIMES else "hw_trimmed", node)
+    node = call("hw_stripped" if wanted.name in TIMES else "hw_trimmed", node)
     if wanted.name in _FROM_TEXT:
         return call(_FROM_TEXT[wanted.name], node)
     if wanted.name in INTEGERS:
         return try_cast(call("hw_whole", node), wanted)
-    if wanted.name in _FLOATS:
+    if wanted.name in FLOATS:
         return try_cast(call("hw_float", node), wanted)
     if wanted.name == "decimal":
         return try_cast(call("hw_number", node), wanted)
@@ -133,11 +131,11 @@ def _to_text(node: exp.Expr, found: DataType) -> exp.Expr:
 
 
 def _number(node: exp.Expr, found: DataType, wanted: DataType) -> exp.Expr:
-    if found.name in _FLOATS | {"decimal"} and wanted.name in INTEGERS:
+    if found.name in FLOATS | {"decimal"} and wanted.name in INTEGERS:
         return as_type(call("trunc", node), wanted)
-    if found.name in _FLOATS and wanted.name == "decimal":  # from its shortest text, as in Java
+    if found.name in FLOATS and wanted.name == "decimal":  # from its shortest text, as in Java
         return as_type(as_type(as_type(node, DOUBLE), DataType("string")), wanted)
-    if found.name == "decimal" and wanted.name in _FLOATS:
+    if found.name == "decimal" and wanted.name in FLOATS:
         many = (found.precision or 0) > _EXACT_DIGITS
         return as_type(as_type(node, DataType("string")) if many else node, wanted)
     raise _refusal(found, wanted)

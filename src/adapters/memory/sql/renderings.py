@@ -9,9 +9,9 @@ from sqlglot import exp
 
 from ....domain.errors import ConfigError
 from ....domain.sql.node_types import COMPARISONS, DATE_UNITS
-from ....domain.sql.parts import TIMES, branches_of, keys_of, meeting, places_of, texts_of, unit_of, values_of
+from ....domain.sql.parts import branches_of, keys_of, meeting, places_of, texts_of, unit_of, values_of
 from ....domain.sql.types import DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, type_of
-from ....domain.table.schema import INTEGERS, NUMBERS, DataType
+from ....domain.table.schema import INTEGERS, NUMBERS, TIMES, DataType
 from ....domain.table.sums import mark
 from .arrays import array_sql, cast_sql, explode_sql, field_sql, split_sql
 from .casts import as_type, call, cast_in_place, cast_to, try_cast
@@ -52,10 +52,6 @@ def _arithmetic_sql(node: exp.Expr) -> exp.Expr:
     return as_type(node.copy(), wanted) if wanted.name == "decimal" else node
 
 
-def _quotient_sql(node: exp.Expr) -> exp.Expr:
-    return call("hw_quotient", cast_to(node.args["this"], DOUBLE), cast_to(node.args["expression"], DOUBLE))
-
-
 def _negative_sql(node: exp.Expr) -> exp.Expr:
     # DuckDB takes the least number of a type for one of the next larger type.
     return as_type(node.copy(), type_of(node)) if isinstance(node.this, exp.Literal) else node
@@ -82,6 +78,11 @@ def _called(function: str, *names: str, then: DataType | None = None) -> Render:
         return made if then is None else as_type(made, then)
 
     return sql
+
+
+def _called_with(function: str, **arguments: DataType) -> Render:
+    """A call of a DuckDB function with these arguments, cast to types."""
+    return lambda node: call(function, *(cast_to(node.args[name], kind) for name, kind in arguments.items()))
 
 
 def _substring_sql(node: exp.Expr) -> exp.Expr:
@@ -120,22 +121,10 @@ def _ceiling_sql(function: str) -> Render:
     return lambda node: as_type(call(function, node.this), type_of(node))
 
 
-def _power_sql(node: exp.Expr) -> exp.Expr:
-    return call("pow", cast_to(node.this, DOUBLE), cast_to(node.expression, DOUBLE))
-
-
-def _seconds_sql(node: exp.Expr) -> exp.Expr:
-    return call("hw_seconds", cast_to(node.expression, TIMESTAMP))
-
-
 def _truncated_sql(node: exp.Expr) -> exp.Expr:
     wanted = type_of(node)
     unit = DATE_UNITS[unit_of(node)] if wanted == DATE else unit_of(node).lower()
     return as_type(call("date_trunc", exp.Literal.string(unit), cast_to(node.this, TIMESTAMP)), wanted)
-
-
-def _days_sql(node: exp.Expr) -> exp.Expr:
-    return call("hw_days_later", cast_to(node.this, DATE), as_type(node.expression, INT))
 
 
 def _apart_sql(node: exp.Expr) -> exp.Expr:
@@ -148,14 +137,6 @@ def _apart_sql(node: exp.Expr) -> exp.Expr:
 
 def _date_sql(node: exp.Expr) -> exp.Expr:
     return cast_to(node.this, DATE)
-
-
-def _last_day_sql(node: exp.Expr) -> exp.Expr:
-    return call("last_day", cast_to(node.this, DATE))
-
-
-def _months_sql(node: exp.Expr) -> exp.Expr:
-    return call("hw_months_later", cast_to(node.this, DATE), as_type(node.expression, INT))
 
 
 def _cast_sql(node: exp.Expr) -> exp.Expr:
@@ -198,9 +179,14 @@ def _mean_sql(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _offset_sql(node: exp.Expr) -> exp.Expr:
-    _cast_all(values_of(node, ("this", "default")), type_of(node))
-    return node
+def _of_own_type(*names: str) -> Render:
+    """The node with these arguments cast to its type."""
+
+    def sql(node: exp.Expr) -> exp.Expr:
+        _cast_all(values_of(node, names), type_of(node))
+        return node
+
+    return sql
 
 
 def _membership_sql(node: exp.Expr) -> exp.Expr:
@@ -219,11 +205,6 @@ def _compared(*names: str) -> Render:
     return sql
 
 
-def _chosen_sql(node: exp.Expr) -> exp.Expr:
-    _cast_all(values_of(node, ("this", "expressions")), type_of(node))
-    return node
-
-
 def _date_part(function: str) -> Render:
     def sql(node: exp.Expr) -> exp.Expr:
         place = node.this if type_of(node.this).name in TIMES else cast_to(node.this, TIMESTAMP)
@@ -238,22 +219,20 @@ RENDERINGS: dict[type[exp.Expr], Render] = {
     exp.In: _membership_sql,
     exp.Case: _branched_sql,
     exp.If: _branched_sql,
-    exp.Coalesce: _chosen_sql,
-    exp.Greatest: _chosen_sql,
-    exp.Least: _chosen_sql,
+    **dict.fromkeys((exp.Coalesce, exp.Greatest, exp.Least), _of_own_type("this", "expressions")),
     exp.Nullif: _nulled_sql,
     exp.Add: _arithmetic_sql,
     exp.Sub: _arithmetic_sql,
     exp.Mul: _arithmetic_sql,
     exp.Neg: _negative_sql,
-    exp.Div: _quotient_sql,
+    exp.Div: _called_with("hw_quotient", this=DOUBLE, expression=DOUBLE),
     exp.IntDiv: _whole_sql,
     exp.Mod: _whole_sql,
     exp.Ceil: _ceiling_sql("ceil"),
     exp.Floor: _ceiling_sql("floor"),
     exp.Round: _rounded_sql,
-    exp.Sqrt: lambda node: call("sqrt", cast_to(node.this, DOUBLE)),
-    exp.Pow: _power_sql,
+    exp.Sqrt: _called_with("sqrt", this=DOUBLE),
+    exp.Pow: _called_with("pow", this=DOUBLE, expression=DOUBLE),
     exp.Like: _like_sql,
     exp.RegexpLike: _matched_sql,
     exp.Concat: _joined_sql,
@@ -279,14 +258,14 @@ RENDERINGS: dict[type[exp.Expr], Render] = {
     exp.Hour: _date_part("hour"),
     exp.Minute: _date_part("minute"),
     exp.Second: _date_part("second"),
-    exp.Extract: _seconds_sql,
+    exp.Extract: _called_with("hw_seconds", expression=TIMESTAMP),
     exp.TimestampTrunc: _truncated_sql,
     exp.DateTrunc: _truncated_sql,
-    exp.TsOrDsAdd: _days_sql,
+    exp.TsOrDsAdd: _called_with("hw_days_later", this=DATE, expression=INT),
     exp.DateDiff: _apart_sql,
     exp.TsOrDsToDate: _date_sql,
-    exp.LastDay: _last_day_sql,
-    exp.AddMonths: _months_sql,
+    exp.LastDay: _called_with("last_day", this=DATE),
+    exp.AddMonths: _called_with("hw_months_later", this=DATE, expression=INT),
     exp.Cast: _cast_sql,
     exp.TryCast: _cast_sql,
     exp.RegexpSplit: split_sql,
@@ -297,8 +276,7 @@ RENDERINGS: dict[type[exp.Expr], Render] = {
     exp.Sum: _total_sql,
     exp.Avg: _mean_sql,
     exp.Filter: _aggregated,
-    exp.Lag: _offset_sql,
-    exp.Lead: _offset_sql,
+    **dict.fromkeys((exp.Lag, exp.Lead), _of_own_type("this", "default")),
     exp.Window: _fitting,
 }
 """Of nodes that DuckDB writes in another way than Spark; parts are rendered before their node."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from sqlglot import exp
 
 from ....domain.sql.types import type_of
+from ....domain.table.schema import FLOATS
 
-_FLOATS = frozenset({"float", "double"})
 _ZEROED = "hw_zeroed"
 
 
@@ -52,4 +52,4 @@ def _zero(node: exp.Expr) -> None:
 
 
 def _is_float(node: exp.Expr) -> bool:
-    return node.type is not None and type_of(node).name in _FLOATS
+    return node.type is not None and type_of(node).name in FLOATS

@@ -15,7 +15,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 from attrs import frozen
 
-from ....domain.duration import FIRST_MICRO, LAST_MICRO
+from ....domain.duration import FIRST_MICRO, LAST_MICRO, microseconds
 from ....domain.source.decode import LARGEST_FLOAT
 from ....domain.table.schema import DataType
 from .sample import ESCAPED_TEXT, Node, Unlearnable
@@ -40,7 +40,6 @@ _BITS: dict[str, type[pl.DataType]] = {
     "bigint": pl.Int64,
 }
 _FIRST, _LAST = datetime(1, 1, 3), datetime(9999, 12, 30)  # noqa: DTZ001 - wall times
-_MICRO = timedelta(microseconds=1)
 _EDGES = (timedelta(0), timedelta(minutes=59, seconds=59, microseconds=999_999))
 """The first and the last moment of an hour."""
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1, "size": 1_000}
@@ -259,4 +258,4 @@ def _offset(hour: datetime, zone: ZoneInfo) -> int | None:
         return None
     moments = [(hour + edge).replace(tzinfo=zone, fold=fold) for fold in (0, 1) for edge in _EDGES]
     first, *others = {moment.utcoffset() for moment in moments}
-    return None if others or first is None else first // _MICRO
+    return None if others or first is None else microseconds(first)

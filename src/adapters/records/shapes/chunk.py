@@ -42,7 +42,6 @@ class Chunk:
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> Self:
-        """A chunk of some records."""
         return cls.of_values(
             [record.raw for record in records],
             pl.Series([record.position for record in records], dtype=pl.Int64),

@@ -70,17 +70,14 @@ class ShapeDecoder:
         return map(self.decode_one, portions)
 
     def decode_one(self, portion: Portion) -> pa.RecordBatch:
-        """Decode a portion into a batch."""
         return self.chunk(portion) if isinstance(portion, Chunk) else self.batch(portion)
 
     def batch(self, records: Sequence[Record]) -> pa.RecordBatch:
-        """Decode records into one batch."""
         if len(records) < self.least or self._waits():
             return self._strict.batch(records)
         return self._decoded(Chunk.of(records))
 
     def chunk(self, chunk: Chunk) -> pa.RecordBatch:
-        """Decode a chunk into one batch."""
         if chunk.texts.len() < self.least or self._waits():
             numbers = pl.int_range(chunk.texts.len(), eager=True)
             return self._strict.batch(chunk.records(numbers, chunk.positions))

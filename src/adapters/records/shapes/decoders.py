@@ -25,12 +25,7 @@ _Decoded = tuple[pa.RecordBatch, dict[str, int]]
 
 @define(eq=False)
 class ShapeDecoders:
-    """As `ShapeDecoder`, for Polars; decodes several portions at the same time, each with a decoder of its own.
-
-    Args:
-        spec: the spec of the records.
-        passed_over: see `ShapeDecoder`.
-    """
+    """As `ShapeDecoder`, for Polars; decodes several portions at the same time, each with a decoder of its own."""
 
     spec: RecordSpec
     passed_over: Counter[str] = field(factory=Counter)

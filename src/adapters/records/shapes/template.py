@@ -71,12 +71,10 @@ class _Match:
     groups: int = 0
 
     def begin(self, prefix: str) -> None:
-        """Match a text."""
         self._keep(self.found[TEXT].str.starts_with(prefix))
         self._start_at(self.found[START] + _size(prefix))
 
     def part(self, part: _Part) -> None:
-        """Match a part."""
         ends = self._last(part.after) if part.needle is None else self._next(part.after, part.needle)
         texts = spans(self.found[_FROM], ends, self.data)
         self._start_at(ends + _size(part.after))

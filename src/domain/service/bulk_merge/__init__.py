@@ -33,23 +33,19 @@ from .late_chunks import LateChunks
 from .load_progress import BulkLoadProgress, within
 from .merge import ImageMerger
 from .replay_order import ReplayOrder
-from .settings import EXACT, HISTORY, MODES, BulkMergeSettings
+from .settings import EXACT, MODES, BulkMergeSettings
 from .step import BulkMergeStep
 from .tables import SETTLED, BulkMergeTables
 from .undo_log import UndoLog
 from .views import ROWS_VIEW, BulkMergeViews, view_specs
 
-__all__ = ["EXACT", "HISTORY", "MODES", "BulkMerge", "BulkMergeSettings"]
+__all__ = ["EXACT", "MODES", "BulkMerge", "BulkMergeSettings"]
 
 
 class BulkMerge(Service):
     """A service that keeps the newest image of each key, from a bulk load and a changelog of the same table.
 
     It reads the batches of a `BulkGroup`.
-
-    Args:
-        settings: the key, and the columns that order images.
-        engine: the engine of the frames that `step` and the views get.
     """
 
     def __init__(self, settings: BulkMergeSettings, engine: FrameEngine) -> None:

@@ -30,12 +30,7 @@ _KINDS = [INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE]
 
 @frozen(eq=False)
 class Events:
-    """Reads the rows of a batch.
-
-    Args:
-        settings: of the pipeline.
-        tables: of the pipeline.
-    """
+    """Reads the rows of a batch."""
 
     settings: BulkMergeSettings
     tables: BulkMergeTables

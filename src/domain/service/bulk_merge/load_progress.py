@@ -158,13 +158,7 @@ def within(name: str, ranges: Iterable[KeyRange]) -> nw.Expr:
 
 @define(eq=False)
 class BulkLoadProgress:
-    """Reads and writes the progress of a load.
-
-    Args:
-        settings: of the pipeline.
-        tables: of the pipeline.
-        engine: of the frames.
-    """
+    """Reads and writes the progress of a load."""
 
     settings: BulkMergeSettings
     tables: BulkMergeTables
@@ -269,18 +263,12 @@ class BulkLoadProgress:
         return watermark >= chunk.search_ts + self.settings.delay
 
     def _exact_from(self, chunk: Chunk, state: LoadState) -> datetime | None:
-        """The earliest event time (UTC) as of which a chunk is exact; None: any.
-
-        Args:
-            chunk: a chunk that settles now.
-            state: the state of the load.
-        """
+        """The earliest event time (UTC) as of which a chunk is exact; None: any."""
         if self.settings.follows:
             return state.newest
         return None if chunk.search_ts is None else chunk.search_ts + self.settings.delay
 
     def _chunk_rows(self, chunks: Iterable[Chunk], settlement: Settlement) -> nw.LazyFrame[Any]:
-        """Rows of table `chunks`."""
         lines = []
         for chunk in chunks:
             settled = chunk in settlement.settled
@@ -298,7 +286,6 @@ class BulkLoadProgress:
         return self.engine.frame(lines, self.tables.chunks.schema)
 
     def _load_row(self, state: LoadState) -> nw.LazyFrame[Any]:
-        """The row of table `load`."""
         row = {
             NAME: "load",
             NEWEST: state.newest,

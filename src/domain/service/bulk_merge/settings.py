@@ -15,6 +15,7 @@ from ...source.record_spec import RecordSpec
 from ...table.column_checks import check_compared, check_own_names
 from ...table.fingerprint import fingerprint
 from ...table.schema import Column, Schema
+from ..base import one_of
 
 EXACT, UPSERT = "exact", "upsert"
 MODES = (EXACT, UPSERT)
@@ -54,14 +55,12 @@ class BulkMergeSettings:
     position: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     search_ts: datetime | str | None = None
     delay: timedelta = timedelta()
-    mode: str = EXACT
+    mode: str = field(default=EXACT, validator=one_of(*MODES))
     history: timedelta = HISTORY
     repeatable: bool = True
     lanes: bool = False
 
     def __attrs_post_init__(self) -> None:
-        if self.mode not in MODES:
-            raise ConfigError(f"mode = {self.mode!r} is not one of {', '.join(MODES)}")
         for name in self.key:
             check_compared(f"key column {name!r}", self.schema[name])
         for name in self.position:
@@ -96,7 +95,6 @@ class BulkMergeSettings:
 
     @property
     def key_columns(self) -> tuple[Column, ...]:
-        """The key with its types."""
         return self.schema.select(self.key).columns
 
     @property

@@ -40,12 +40,6 @@ class UndoLog:
 
     The row of a key as of time W is the image that its first change after W replaced. Without a change after W, it is
     the newest image. So a read of the newest rows does not need the log, and a read as of W reads the changes after W.
-
-    Args:
-        settings: of the pipeline.
-        tables: of the pipeline.
-        events: has the order of its changes.
-        engine: of the frames.
     """
 
     settings: BulkMergeSettings

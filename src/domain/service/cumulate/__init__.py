@@ -39,13 +39,7 @@ __all__ = ["LATE", "TICKS", "Cumulate", "CumulateSettings"]
 
 
 class Cumulate(Service):
-    """Computes the measures of each group from the start of a window to the end of each step.
-
-    Args:
-        settings: the measures, dimensions and windows.
-        engine: works on the frames that `step` and the views get.
-        queries: evaluates the SQL of measures.
-    """
+    """Computes the measures of each group from the start of a window to the end of each step."""
 
     def __init__(self, settings: CumulateSettings, engine: FrameEngine, queries: QueryEngine) -> None:
         tables, panes = CumulateTables.of(settings), settings.panes

@@ -63,14 +63,7 @@ class LatenessResult:
 
 @frozen(eq=False)
 class Lateness:
-    """Finds the late rows of a pipeline.
-
-    Args:
-        panes: the panes of its windows.
-        event_time: the event-time column.
-        delay: how far the watermark stays behind the newest event time.
-        engine: works on the frames.
-    """
+    """Finds the late rows of a pipeline."""
 
     panes: Panes
     event_time: str

@@ -46,7 +46,6 @@ class PaneState:
 
     @property
     def amount(self) -> str:
-        """The column of the amount."""
         return self.table.schema.names[-1]
 
     @property
@@ -61,7 +60,6 @@ class PaneState:
 
     @property
     def sum_columns(self) -> tuple[str, ...]:
-        """The columns of `sum_exprs`."""
         return tuple(self.sum_exprs)
 
     def fold(self, rows: nw.LazyFrame[Any], by: Sequence[str]) -> nw.LazyFrame[Any]:

@@ -33,15 +33,7 @@ _FIRST, _NEW, _AGAIN = "_first", "_new", "_again"
 
 @frozen(eq=False)
 class Revisions:
-    """Makes the revisions of one pipeline.
-
-    Args:
-        tables: the tables that store ticks.
-        panes: the panes of the windows.
-        ticks: makes the ticks.
-        engine: works on the frames.
-        measures: the measures of a tick.
-    """
+    """Makes the revisions of one pipeline."""
 
     tables: CumulateTables
     panes: Panes

@@ -17,7 +17,8 @@ from ...table.column_checks import check_own_names, free_name
 from ...table.fingerprint import changed_settings, fingerprint, recorded_setting
 from ...table.groups import check_groupable
 from ...table.schema import Schema
-from ..measures import Estimate, Measure, describe
+from ..base import one_of
+from ..measures import Estimate, Measure, describe, fixed_parts
 from .panes import Panes
 
 _DIMENSIONS = "dimensions"
@@ -67,8 +68,8 @@ class CumulateSettings:
     offset: timedelta = timedelta()
     time_zone: str = "UTC"
     dimensions: tuple[tuple[str, ...], ...] = field(default=((),), converter=_to_tuples)
-    late: str = "drop"
-    ticks: str = "sparse"
+    late: str = field(default="drop", validator=one_of(*LATE))
+    ticks: str = field(default="sparse", validator=one_of(*TICKS))
     watermark_delay: timedelta = timedelta()
     retracts: bool = False
     records: RecordSpec | None = field(default=None, repr=False)
@@ -78,9 +79,6 @@ class CumulateSettings:
             raise ConfigError('measures needs at least one, such as { pv = "count(*)" }')
         if not self.dimensions:
             raise ConfigError('dimensions needs at least one set, such as [["page"], []]; [] is the total')
-        for name, allowed in (("late", LATE), ("ticks", TICKS)):
-            if (value := getattr(self, name)) not in allowed:
-                raise ConfigError(f"{name} = {value!r} is not one of {', '.join(allowed)}")
         if (kind := self.schema[self.event_time]).name != "timestamp":
             raise ConfigError(f"event_time {self.event_time!r} must be a timestamp, not {kind.ddl}")
         for measure in self.measures:
@@ -126,7 +124,6 @@ class CumulateSettings:
 
     @property
     def panes(self) -> Panes:
-        """The panes of the windows."""
         return Panes.of(size=self.size, step=self.step, offset=self.offset, zone=self.time_zone)
 
     @property
@@ -150,9 +147,7 @@ class CumulateSettings:
     @property
     def fingerprint(self) -> str:
         """A text that changes with every setting that stored rows depend on."""
-        measures = sorted(
-            (each.name, each.aggregate.function, each.argument, each.condition, each.type.ddl) for each in self.measures
-        )
+        measures = fixed_parts(self.measures)
         sets = sorted(tuple(sorted(each)) for each in self.dimensions)
         text = f"cumulate {self.dimension_schema.ddl} {sets} {measures} {self.event_time} {self.panes} {self.ticks}"
         settings = {

@@ -104,7 +104,6 @@ class CumulateStep:
     _idle_memo: _IdleMemo = field(init=False, factory=_IdleMemo)
 
     def prepare(self, batch: Batch) -> Batch:
-        """See `Service.prepare`."""
         ready = self._prepare(self._add_panes(batch), None, batch)
         return evolve(batch, prepared=evolve(ready, on_time=ready.on_time and self._persist(ready.on_time)))
 
@@ -123,7 +122,6 @@ class CumulateStep:
         return evolve(batch.prepared, result=batch.prepared.result.placed_at(watermark_pane))
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """See `Service.step`."""
         known = snapshot.watermark
         ready = self._prepared_for(None if known is None else self.panes.find_next_end(known), batch)
         result, profile = ready.result, ready.profile
@@ -142,7 +140,6 @@ class CumulateStep:
         return Step(changes, profile.rows, profile.dead_letters, profile.newest, watermark=watermark)
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:
-        """See `Service.idle`."""
         known = snapshot.watermark
         if known is None or until <= known:
             return None

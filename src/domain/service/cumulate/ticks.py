@@ -23,13 +23,7 @@ _KNOWN, _SHRUNK = "_known", "_shrunk"
 
 @frozen(eq=False)
 class AllValues:
-    """All values of a measure, stored and new.
-
-    Args:
-        values: the stored values.
-        on_time: the on-time values of the batch.
-        late: its late values; None if there are none.
-    """
+    """All values of a measure, stored and new."""
 
     values: Values
     on_time: nw.LazyFrame[Any]

@@ -17,6 +17,7 @@ from ...table.groups import from_key
 from ...table.net_changes import net_changes
 from ...table.schema import Column, Schema, column
 from ...table.view_spec import ViewSpec
+from ..row_changes import find_changed_groups
 from .answers import answer
 from .lateness import ROUND
 from .panes import PANE, WINDOW, Panes
@@ -123,10 +124,7 @@ class CumulateViews:
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the net changes of a view between two snapshots, from the ticks made or revised in between."""
         kind, _, label = spec.name.partition("_")
-        new_ticks = after.changes_since(before, self.tables.points.name)
-        if new_ticks is None:
-            new_ticks = self.engine.frame([], self.tables.points.schema)
-        ticks = self.engine.persist(new_ticks.select(*self.tables.group, PANE).unique())
+        ticks = find_changed_groups([self.tables.points], (*self.tables.group, PANE), before, after, self.engine)
         old, new = (self._answer(self._read_ticks(kind, label, at, ticks), spec) for at in (before, after))
         return net_changes(old, new, spec.key)
 

@@ -22,7 +22,6 @@ from ...table.change import Matching
 from ...table.net_changes import net_changes
 from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
-from ..input import ViewOf
 from .derivation import SourceExpr
 from .names import had_shared_names
 from .plan import ViewPlan
@@ -39,7 +38,6 @@ __all__ = [
     "Routes",
     "Shapes",
     "SourceExpr",
-    "ViewOf",
     "ViewPlan",
     "ViewSettings",
     "check_query",
@@ -48,12 +46,6 @@ __all__ = [
 
 class MaterializedView(Service):
     """The service of one materialized view.
-
-    Args:
-        settings: of the view.
-        shapes: the columns of its inputs and of its query.
-        engine: of the frames.
-        queries: runs its SQL.
 
     Raises:
         ConfigError: the query cannot be maintained by its key, or a column does not exist.

@@ -23,7 +23,7 @@ from attrs import evolve, frozen
 from sqlglot import exp
 from sqlglot.errors import OptimizeError, SchemaError
 
-from ...errors import ConfigError
+from ...errors import ConfigError, first_line
 from ...sql import parse_statement
 from ...sql.parsing import DIALECT, quote
 from ...sql.qualified import qualified, sqlglot_schema
@@ -64,7 +64,7 @@ def derivations(sql: str, inputs: Mapping[str, Schema]) -> tuple[Derivation, ...
     try:
         tree = qualified(sqlglot.parse_one(statement.sql, dialect=DIALECT), schema, quotes=False)
     except (OptimizeError, SchemaError) as error:
-        raise ConfigError(f"{quote(sql)}: {str(error).splitlines()[0]}; look at its columns and tables") from error
+        raise ConfigError(f"{quote(sql)}: {first_line(error)}; look at its columns and tables") from error
     assert isinstance(tree, exp.Query)
     traced = _Tracer(sql, names, inputs).query(tree, {}, {})
     traced_inputs = {name for each in traced for name in each.reads.values()}

@@ -8,14 +8,15 @@ from datetime import timedelta
 from typing import ClassVar
 
 from attrs import field, frozen
+from attrs.validators import optional
 
 from ...errors import ConfigError
-from ...sql import parse_statement
 from ...sql.calls import AGGREGATES, calls
 from ...sql.parsing import quote
 from ...table.schema import DataType, Schema
 from ...table.view_spec import ViewSpec
-from ..input import ViewOf, check_names
+from ..base import one_of
+from ..input import ViewOf, check_names, parse_query
 from .derivation import SourceExpr
 
 ALIGN = ("before", "at", "newest")
@@ -58,13 +59,11 @@ class ViewSettings:
     sql: str
     changes: Mapping[str, str] = field(factory=dict)
     schema: Schema | None = None
-    align: str | None = None
+    align: str | None = field(default=None, validator=optional(one_of(*ALIGN)))
     lag: timedelta = timedelta(minutes=10)
 
     def __attrs_post_init__(self) -> None:
         check_names("inputs", self.inputs)
-        if self.align not in {None, *ALIGN}:
-            raise ConfigError(f"align = {self.align!r} is not one of {', '.join(ALIGN)}")
         if not self.key or len({name.lower() for name in self.key}) < len(self.key):
             raise ConfigError("key needs at least one column, and each column only once")
         check_query(self.sql, self.inputs)
@@ -118,9 +117,7 @@ def check_query(sql: str, inputs: Mapping[str, ViewOf]) -> None:
     Raises:
         ConfigError: it is not.
     """
-    statement = parse_statement(sql)
-    statement.check_tables(inputs)
-    statement.check_repeatable()
+    parse_query(sql, inputs)
     if found := calls(sql, _UNORDERED & AGGREGATES):
         raise ConfigError(
             f"{quote(sql)} calls {found[0]}, whose value depends on the order in which rows come, so a part"

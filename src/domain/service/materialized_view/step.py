@@ -31,14 +31,7 @@ _NAME, _COUNT = "_what", "_count"
 
 @frozen(eq=False)
 class ViewStep:
-    """The step of one view.
-
-    Args:
-        settings, tables, routes: of the view.
-        view: its view `rows`.
-        engine: of the frames.
-        queries: runs its SQL.
-    """
+    """The step of one view."""
 
     settings: ViewSettings
     tables: ViewTables

@@ -34,10 +34,6 @@ __all__ = ["METHODS", "Ranking", "RankingSettings"]
 class Ranking(Service):
     """The exact rank of each event in its group over all history.
 
-    Args:
-        settings: the settings.
-        engine: the engine of the frames that `step` and the views use.
-
     Raises:
         ConfigError: the order column cannot be divided into segments.
     """

@@ -12,6 +12,7 @@ from ...source.record_spec import RecordSpec
 from ...table.column_checks import check_flat, check_own_names, free_name
 from ...table.fingerprint import fingerprint
 from ...table.schema import TIMES, Schema
+from ..base import one_of
 
 METHODS = ("dense_rank", "rank", "row_number")
 RANK = "rank"
@@ -52,15 +53,15 @@ class RankingSettings:
     id: tuple[str, ...] = field(converter=tuple[str, ...])
     order_by: str
     descending: bool = False
-    method: str = "dense_rank"
+    method: str = field(default="dense_rank", validator=one_of(*METHODS))
     tie_break: tuple[str, ...] = field(default=(), converter=tuple[str, ...])
     segment: str = "1d"
     offset: str = "0s"
     time_zone: str = "UTC"
-    nulls: str = "last"
+    nulls: str = field(default="last", validator=one_of("first", "last"))
     event_time: str | None = None
     top: int = 10
-    repeats: str = "anywhere"
+    repeats: str = field(default="anywhere", validator=one_of("anywhere", "same-segment"))
     records: RecordSpec | None = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
@@ -68,13 +69,6 @@ class RankingSettings:
         self._check_columns()
 
     def _check_choices(self) -> None:
-        for name, value, allowed in (
-            ("method", self.method, METHODS),
-            ("nulls", self.nulls, ("first", "last")),
-            ("repeats", self.repeats, ("anywhere", "same-segment")),
-        ):
-            if value not in allowed:
-                raise ConfigError(f"{name} = {value!r} is not one of {', '.join(allowed)}")
         if self.method == "row_number" and not self.tie_break:
             raise ConfigError("method row_number needs tie_break: without it, equal order values have no certain order")
         if self.method != "row_number" and self.tie_break:
@@ -86,9 +80,6 @@ class RankingSettings:
         if not self.group or not self.id:
             raise ConfigError("group and id need at least one column each")
         ties = tuple(name.removeprefix("-") for name in self.tie_break)
-        for name in (*self.group, *self.id, self.order_by, *ties, *filter(None, [self.event_time])):
-            if name not in self.schema:
-                raise ConfigError(f"no column {name!r}; there are: {', '.join(self.schema.names)}")
         for what, names in (
             ("group", self.group),
             ("id", self.id),

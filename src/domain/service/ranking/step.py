@@ -17,6 +17,7 @@ from ...source import dead_letter
 from ...table.change import POSITION, Between, Change, Matching
 from ...table.collect import collect_small
 from ...table.row_kind import ROW_KIND, removes
+from ...table.schema import FLOATS
 from ..base import Step
 from ..segments import SEGMENT, Segments
 from .cells import LOWEST, count_cells, rank_cells
@@ -85,7 +86,6 @@ class RankingStep:
         return self.settings.repeats == "anywhere"
 
     def prepare(self, batch: Batch) -> Batch:
-        """See `Service.prepare`."""
         return evolve(batch, prepared=self._prepare(batch))
 
     def _prepare(self, batch: Batch) -> _Prepared:
@@ -100,7 +100,6 @@ class RankingStep:
         return _Prepared(checked, profile, latest, ranked, cells)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
-        """See `Service.step`."""
         ready = batch.prepared if isinstance(batch.prepared, _Prepared) else self._prepare(batch)
         profile = ready.profile
         changes: dict[str, Change] = {}
@@ -121,7 +120,7 @@ class RankingStep:
             if self._anywhere:  # the group of a delete is taken from the stored row
                 is_null = is_null & ~removes(nw.col(ROW_KIND))
             reason = dead_letter.or_else(reason, is_null, f"group column {name} is null")
-        if self.settings.schema[self.settings.order_by].name in {"float", "double"}:
+        if self.settings.schema[self.settings.order_by].name in FLOATS:
             invalid = ~(order.is_null() | order.is_finite())
             text = f"order column {self.settings.order_by} is not a finite number"
             reason = dead_letter.or_else(reason, invalid, text)

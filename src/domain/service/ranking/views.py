@@ -16,6 +16,7 @@ from ...table.net_changes import net_changes
 from ...table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
 from ...table.schema import TIMES, Schema, column
 from ...table.view_spec import ViewSpec
+from ..row_changes import find_changed_groups
 from ..segments import SEGMENT, Segments
 from .cells import count_cells, rank_cells
 from .settings import RankingSettings
@@ -76,15 +77,8 @@ class RankingViews:
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the net changes of a view between two snapshots. Only groups with a change are read."""
-        touched = [
-            rows.select(*self.settings.group)
-            for table in (self.tables.cells.name, self.tables.ranked.name)
-            if (rows := after.changes_since(before, table)) is not None
-        ]
-        if touched:
-            groups = self.engine.persist(nw.concat(touched).unique())
-        else:
-            groups = self.engine.frame([], self.tables.cells.schema).select(*self.settings.group)
+        tables = (self.tables.cells, self.tables.ranked)
+        groups = find_changed_groups(tables, self.settings.group, before, after, self.engine)
         old, new = (self._rows(spec, at, groups).select(*spec.schema.names) for at in (before, after))
         return net_changes(old, new, spec.key)
 

@@ -46,13 +46,7 @@ __all__ = [
 
 
 class Retraction(Service):
-    """Exact measures of groups, computed from the changes of a table.
-
-    Args:
-        settings: the settings.
-        engine: the engine of the frames that `step` and the views use.
-        queries: evaluates the SQL of measures, and reads a user-supplied past.
-    """
+    """Exact measures of groups, computed from the changes of a table."""
 
     def __init__(self, settings: RetractionSettings, engine: FrameEngine, queries: QueryEngine) -> None:
         tables = RetractionTables.of(settings)

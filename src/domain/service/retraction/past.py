@@ -15,6 +15,7 @@ from ...ports import QueryEngine
 from ...sql import with_parameters
 from ...table.groups import as_key
 from ...table.schema import Schema
+from ..base import one_of
 from ..input import PlainTable
 from ..measures import ROWS, Measure, ValueMeasure
 from .past_values import check_count, check_integers, check_sum
@@ -35,11 +36,9 @@ class PastTable:
 
     tables: Mapping[str, PlainTable]
     sql: str | None = None
-    holds: str = field(default="rows")
+    holds: str = field(default="rows", validator=one_of(*HOLDS))
 
     def __attrs_post_init__(self) -> None:
-        if self.holds not in HOLDS:
-            raise ConfigError(f"holds = {self.holds!r} is not one of {', '.join(HOLDS)}")
         if self.sql is None and len(self.tables) != 1:
             raise ConfigError("past needs a path, or sql and the tables that it is over")
 

@@ -16,7 +16,7 @@ from ...table.column_checks import check_own_names, free_name
 from ...table.fingerprint import fingerprint
 from ...table.groups import check_groupable
 from ...table.schema import INTEGERS, TIMES, Schema
-from ..measures import Measure, describe
+from ..measures import Measure, describe, fixed_parts
 from .past import PastTable
 
 _DAY = "day"
@@ -146,7 +146,6 @@ class RetractionSettings:
 
     @property
     def groups(self) -> Schema:
-        """The columns of the group."""
         return self.schema.select(self.group)
 
     @property
@@ -158,9 +157,7 @@ class RetractionSettings:
     @property
     def fingerprint(self) -> str:
         """A text that changes with every setting that stored rows depend on."""
-        measures = sorted(
-            (each.name, each.aggregate.function, each.argument, each.condition, each.type.ddl) for each in self.measures
-        )
+        measures = fixed_parts(self.measures)
         identity = self.identity_columns
         others = (self.updated_at, self.deleted_at, self.time_zone, self.same_time, identity, bool(self.past))
         text = f"retraction {self.groups.ddl} {measures} {others}"

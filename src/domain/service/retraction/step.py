@@ -9,6 +9,7 @@ from typing import Any
 import narwhals as nw
 from attrs import evolve, field, frozen
 
+from ...duration import EPOCH, day_number
 from ...epoch.batch import ERROR, Batch
 from ...epoch.watermark import newest_of, subtract
 from ...errors import ConfigError
@@ -24,7 +25,7 @@ from ..base import Step
 from ..measures import ROWS, ValueMeasure, evaluate, sign
 from ..memo import Memo
 from ..segments import SEGMENT, Segments
-from .daily_sums import DailySums, Update, merge_changes
+from .daily_sums import Update, merge_changes
 from .days import assign_day, deduplicate
 from .jumps import Jump
 from .repeats import REPEAT, Repeats
@@ -32,7 +33,6 @@ from .settings import STOP, RetractionSettings
 from .tables import CUT, NAME, PARTITION, TIMES, VALUE, RetractionTables
 
 _DEAD, _UNPLACED = "_dead", "_unplaced"
-_FIRST_DAY = date(1970, 1, 1)
 
 
 UNPLACED = (
@@ -41,11 +41,6 @@ UNPLACED = (
     ' MariaDB, but not for the rows of a snapshot; Canal has none. To count every message, set identity = "none"'
 )
 """A warning; each run shows it once."""
-
-
-def day_number(day: date) -> int:
-    """Return the number of a day, as in `_segment`."""
-    return (day - _FIRST_DAY).days
 
 
 @frozen
@@ -132,7 +127,7 @@ class RetractionStep:
         if update.cut is not None and to < update.cut:
             raise ConfigError(f"the past already reaches up to day {_day(update.cut)}, so it cannot be cut at {cut}")
         if self.settings.past is None:
-            parts = [update.roll(sums, self._no_entries(sums), to) for sums in self.tables.daily_sums]
+            parts = [update.roll(sums, self.engine.frame([], sums.live.schema), to) for sums in self.tables.daily_sums]
         else:
             past = self._read_past(cut)
             parts = [update.replace_past(sums, past[sums.past.name], to) for sums in self.tables.daily_sums]
@@ -227,14 +222,10 @@ class RetractionStep:
         entries = self._entries(self._evaluate(inserts))
         return {each.past.name: entries[each.live.name] for each in self.tables.daily_sums}
 
-    def _no_entries(self, sums: DailySums) -> nw.LazyFrame[Any]:
-        return self.engine.frame([], sums.live.schema)
-
     def _write_cut(self, to: int) -> dict[str, Change]:
-        """Write the cut, as one row."""
         table = self.tables.cut
         return {table.name: Change(merge=self.engine.frame([{NAME: "past", CUT: to}], table.schema))}
 
 
 def _day(number: int) -> date:
-    return date.fromordinal(_FIRST_DAY.toordinal() + number)
+    return date.fromordinal(EPOCH.toordinal() + number)

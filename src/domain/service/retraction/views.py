@@ -7,6 +7,7 @@ from typing import Any
 import narwhals as nw
 from attrs import frozen
 
+from ...duration import DAY_MICROS
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine
 from ...table.groups import NULLS, from_key
@@ -14,13 +15,13 @@ from ...table.net_changes import net_changes
 from ...table.schema import Column, Schema, column
 from ...table.view_spec import ViewSpec
 from ..measures import ROWS, CountDistinct, Measure, SumMeasure, ValueMeasure
+from ..row_changes import find_changed_groups
 from ..segments import SEGMENT
 from .daily_sums import DailySums
 from .settings import RetractionSettings
 from .step import RetractionStep
 from .tables import TIMES, VALUE, RetractionTables
 
-_A_DAY = 86_400_000_000  # microseconds
 _WALL, _UNTIL, _FROM = "_wall", "_until", "_from"
 _OPENING = -(2**61)
 """The day number of the past; earlier than any real day."""
@@ -69,15 +70,8 @@ class RetractionViews:
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the net changes of a view between two snapshots. Only groups with a change are read."""
-        key = self._group
-        touched = [
-            rows.select(*key)
-            for sums in self.tables.daily_sums
-            for table in (sums.live.name, sums.past.name)
-            if (rows := after.changes_since(before, table)) is not None
-        ]
-        no_group = self.engine.frame([], self.tables.sums.past.schema).select(*key)
-        groups = self.engine.persist(nw.concat([no_group, *touched]).unique())
+        tables = [table for sums in self.tables.daily_sums for table in (sums.live, sums.past)]
+        groups = find_changed_groups(tables, self._group, before, after, self.engine)
         old, new = (self.view(spec, at, groups) for at in (before, after))
         return net_changes(old, new, spec.schema.names if not spec.key else spec.key)
 
@@ -172,7 +166,7 @@ class RetractionViews:
 
     def _add_date(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Add the day column, a date."""
-        wall = rows.with_columns((nw.col(SEGMENT) * _A_DAY).alias(_WALL))
+        wall = rows.with_columns((nw.col(SEGMENT) * DAY_MICROS).alias(_WALL))
         day = self.settings.day
         midnight = self.engine.from_wall_micros(wall, _WALL, into=day, zone="UTC")
         return midnight.with_columns(nw.col(day).cast(nw.Date))

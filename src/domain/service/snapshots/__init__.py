@@ -24,9 +24,9 @@ from ...table.net_changes import align, net_changes
 from ...table.schema import Schema
 from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
-from ..input import PlainTable, ViewOf
+from ..input import PlainTable, ViewOf, parse_query
 from .plan import NOTHING_YET, Plan, Schedule
-from .settings import MARKERS, WHEN, Input, SnapshotSettings, parse_query
+from .settings import MARKERS, WHEN, Input, SnapshotSettings
 from .step import SnapshotsStep
 from .tables import MARKER, VERSION, marker_table, published_tables
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import ClassVar, TypeAlias
 
 from attrs import field, frozen
 
 from ...errors import ConfigError
-from ...sql import Statement, parse_statement
-from ..input import PlainTable, ViewOf, check_names
+from ...sql import parse_statement
+from ..base import one_of
+from ..input import PlainTable, ViewOf, check_names, parse_query
 from .plan import Schedule
 
 WHEN = ("clock", "watermark")
@@ -43,13 +44,11 @@ class SnapshotSettings:
     inputs: Mapping[str, Input]
     tables: Mapping[str, str]
     every: timedelta
-    when: str = "clock"
+    when: str = field(default="clock", validator=one_of(*WHEN))
     keys: Mapping[str, tuple[str, ...]] = field(factory=dict)
     longest_query: timedelta | None = None
 
     def __attrs_post_init__(self) -> None:
-        if self.when not in WHEN:
-            raise ConfigError(f"when = {self.when!r} is not one of {', '.join(WHEN)}")
         if self.every.total_seconds() <= 0:
             raise ConfigError("every must be longer than 0; write a duration such as '15m'")
         for key, names in (("inputs", self.inputs), ("tables", self.tables)):
@@ -76,7 +75,6 @@ class SnapshotSettings:
 
     @property
     def schedule(self) -> Schedule:
-        """The schedule of versions."""
         return Schedule(self.every, by_watermark=self.when == "watermark")
 
     def inputs_of(self, table: str) -> frozenset[str]:
@@ -89,16 +87,3 @@ class SnapshotSettings:
         """A text that changes with every setting that the rows of a version depend on."""
         text = f"snapshots {sorted(self.tables.items())} {sorted(map(repr, self.inputs.items()))}"
         return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def parse_query(sql: str, inputs: Iterable[str]) -> Statement:
-    """Parse the query of a published table, and check it.
-
-    Raises:
-        ConfigError: it is not a query, reads a table that is not an input, or calls a function whose result can differ
-            the next time (``now()``, ``rand()``).
-    """
-    statement = parse_statement(sql)
-    statement.check_tables(inputs)
-    statement.check_repeatable()
-    return statement

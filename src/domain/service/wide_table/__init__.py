@@ -34,11 +34,6 @@ class WideTable(Service):
     """One row per key, with the newest values of each topic.
 
     Its batches come from a `TopicGroup` whose members are the topics of the settings, in the same order.
-
-    Args:
-        settings: the key and the topics.
-        engine: the engine of the frames that `step` and the views use.
-        queries: evaluates the SQL of topics.
     """
 
     def __init__(self, settings: WideTableSettings, engine: FrameEngine, queries: QueryEngine) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import reduce
 from typing import Any
 
 import narwhals as nw
@@ -15,6 +14,7 @@ from ...source.dead_letter import or_else
 from ...source.topic_group import TOPIC, column_of
 from ...sql import Expression
 from ...table.change import POSITION
+from ...table.key_faults import lacks_key
 from ...table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE, removes
 from .settings import Derived, TopicSettings
 from .tables import TopicColumns
@@ -144,7 +144,7 @@ class TopicEtl:
         deletes = removes(kind)
         if self._topic.in_pairs:
             rows = self._add_pairs(rows, replay=replay)
-            leaves_key = (nw.col(_PAIRED) | nw.lit(replay)) & ~nw.col(_STAYS) & ~_any_null(self._keys)
+            leaves_key = (nw.col(_PAIRED) | nw.lit(replay)) & ~nw.col(_STAYS) & ~lacks_key(self._keys)
             deletes = (kind == DELETE) | ((kind == UPDATE_BEFORE) & leaves_key)
         matches = nw.col(_WHERE).fill_null(value=False) if self._topic.where else nw.lit(value=True)
         upserts = kind.is_in([INSERT, UPDATE_AFTER]) & matches
@@ -185,8 +185,8 @@ class TopicEtl:
         reason, acts = nw.col(ERROR), nw.col(ACTS)
         for name in self.columns.key:
             reason = or_else(reason, acts & nw.col(_of(name)).is_null(), f"key column {name} is null")
-        nulls = [nw.col(_sequence(at)).is_null() for at in range(len(self._topic.sequence))]
-        all_null = reduce(lambda both, each: both & each, nulls)
+        nulls = (nw.col(_sequence(at)).is_null() for at in range(len(self._topic.sequence)))
+        all_null = nw.all_horizontal(*nulls, ignore_nulls=False)
         names = ", ".join(each.name for each in self._topic.sequence)
         text = f"sequence ({names}) has only nulls: it is unknown whether it is newer"
         return rows.with_columns(or_else(reason, acts & all_null, text).alias(ERROR))
@@ -242,7 +242,3 @@ def _only(image: nw.Expr) -> nw.Expr:
     """Whether a record has one image of a kind; a record that has come twice has two."""
     position = nw.when(image).then(nw.col(POSITION))
     return position.min().over(*_RECORD) == position.max().over(*_RECORD)
-
-
-def _any_null(names: list[str]) -> nw.Expr:
-    return reduce(lambda either, each: either | each, (nw.col(name).is_null() for name in names))

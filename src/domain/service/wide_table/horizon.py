@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import narwhals as nw
 from attrs import frozen
 
+from ...duration import day_number
 from ...epoch.watermark import advance_group, advance_topics, subtract
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine
@@ -17,7 +18,6 @@ from ...table.spec import TableSpec
 from ..segments import SEGMENT, Segments
 from .etl import TopicEtl
 
-_FIRST_DAY = date(1970, 1, 1)
 _EVER = 2**62
 """Later than any day. The day of deletes without an event time, which never expire."""
 
@@ -97,7 +97,7 @@ class Horizon:
         return day if watermark is None or day > self._day(watermark) else None
 
     def _day(self, watermark: datetime) -> int:
-        return (subtract(watermark, self.after).astimezone(UTC).date() - _FIRST_DAY).days
+        return day_number(subtract(watermark, self.after).astimezone(UTC).date())
 
     def _expired_rows(self, keys: nw.LazyFrame[Any], snapshot: Snapshot, due: int) -> nw.LazyFrame[Any]:
         """Return the keys of deleted rows, without those that were deleted again on a later day."""

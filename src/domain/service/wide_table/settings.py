@@ -30,13 +30,7 @@ _TOPIC = re.compile(r"[A-Za-z](_?[A-Za-z0-9])*")
 
 @frozen
 class Derived:
-    """A column that is computed from a record of a topic.
-
-    Args:
-        name: the name of the column.
-        type: its type.
-        expression: its SQL expression over one record of the topic.
-    """
+    """A column that is computed from a record of a topic."""
 
     name: str
     type: DataType

@@ -16,12 +16,7 @@ from .settings import TopicSettings, WideTableSettings
 
 @frozen
 class TopicColumns:
-    """The columns of one topic in the wide table: a sequence group for the topic, and maybe one for each column.
-
-    Args:
-        topic: the topic.
-        key: the key columns.
-    """
+    """The columns of one topic in the wide table: a sequence group for the topic, and maybe one for each column."""
 
     topic: TopicSettings
     key: tuple[str, ...]
@@ -55,7 +50,6 @@ class TopicColumns:
 
     @property
     def groups(self) -> Iterator[Latest]:
-        """The sequence groups."""
         shared = () if self.topic.by_column else self.names
         yield Latest(self.sequence, (self.epoch, self.deleted, *shared))
         if self.topic.by_column:
@@ -94,7 +88,6 @@ class WideTables:
 
     @classmethod
     def of(cls, settings: WideTableSettings) -> WideTables:
-        """Return the tables for these settings."""
         topics = tuple(TopicColumns(topic, settings.key) for topic in settings.topics)
         schema = Schema((*settings.key_columns, *(each for topic in topics for each in topic.columns)))
         groups = tuple(group for topic in topics for group in topic.groups)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial, reduce
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -38,7 +38,6 @@ class WideTableViews:
     engine: FrameEngine
 
     def view(self, spec: ViewSpec, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the rows of a view."""
         return self._select(spec, snapshot.read(self.tables.wide.name))
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
@@ -66,6 +65,6 @@ class WideTableViews:
 
 def _topic_state(columns: TopicColumns) -> Iterator[nw.Expr]:
     """Yield the values of the topic's columns in the view `completeness`; see `TopicSettings.state_columns`."""
-    reported = reduce(lambda either, each: either | each, (~nw.col(name).is_null() for name in columns.sequence))
+    reported = nw.any_horizontal(*(~nw.col(name).is_null() for name in columns.sequence), ignore_nulls=False)
     deleted = nw.col(columns.deleted).fill_null(value=False)
     yield from (reported, deleted, *(nw.col(name) for name in columns.sequence), nw.col(columns.epoch))

@@ -102,13 +102,7 @@ class Images:
 
 @define(eq=False)
 class ChangeDecoder(ABC):
-    """Makes rows from the messages of one format.
-
-    Args:
-        spec: the format and the columns of the messages.
-        to_json: writes a JSON value as text.
-        passed_over: see `Tables`.
-    """
+    """Makes rows from the messages of one format."""
 
     spec: RecordSpec
     to_json: ToJson

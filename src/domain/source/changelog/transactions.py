@@ -80,12 +80,7 @@ _READERS: Mapping[str, Callable[[Message, RecordSpec], TransactionFields]] = {
 
 @define(eq=False)
 class TransactionReader:
-    """Reads the values of `TRANSACTION_COLUMNS` from a record.
-
-    Args:
-        spec: the format and the columns of the messages.
-        to_json: writes a JSON value as text.
-    """
+    """Reads the values of `TRANSACTION_COLUMNS` from a record."""
 
     spec: RecordSpec
     to_json: ToJson

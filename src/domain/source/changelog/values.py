@@ -6,11 +6,11 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, timedelta
 from decimal import Decimal
 from typing import Any
 
-from ...duration import FIRST_MICRO, LAST_MICRO
+from ...duration import EPOCH, FIRST_MICRO, LAST_MICRO, WALL_EPOCH
 from ...table.schema import VALUE, Column
 from ..conversion import Build, Choose, Convert, Refusal, Target, Undecodable, shown
 from ..decode import FROM_JSON, FROM_TEXT, NUMERAL, or_document
@@ -18,8 +18,7 @@ from ..nested_values import ELEMENT, nested
 from .message import Message
 
 _TRUTH = {"0": False, "1": True, "false": False, "true": True}
-_1970 = datetime(1970, 1, 1)  # noqa: DTZ001 - a wall time
-_DAY_0 = date(1970, 1, 1).toordinal()
+_DAY_0 = EPOCH.toordinal()
 _LAST_DAY = date.max.toordinal()
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _PAST_9999_IN_MS = 253_402_300_800_000
@@ -143,7 +142,7 @@ def instants(unit: str | None) -> Build:
             return _or_number(FROM_JSON["timestamp"], wall, target)
         return _or_number(
             FROM_JSON["timestamp"],
-            lambda number: (_1970 + timedelta(0, 0, wall(number))).replace(tzinfo=zone).astimezone(UTC),
+            lambda number: (WALL_EPOCH + timedelta(0, 0, wall(number))).replace(tzinfo=zone).astimezone(UTC),
             target,
         )
 
