@@ -52,7 +52,7 @@ class Rebuild:
     Args:
         runner: of the pipeline, with the edited settings; its tables are those of the current generation.
         make_twin: creates the runner of a generation that is being built.
-        settings: a digest of the edited settings.
+        settings: a digest of the edited settings, with the backend.
     """
 
     runner: Runner
