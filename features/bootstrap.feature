@@ -75,6 +75,7 @@ Feature: Loading a history in bulk, before the stream takes over
     When loading the history of shop crashes after commit 1
     Then shop.rows shows nothing
     And running shop fails with ConfigError: is being loaded
+    And rebuilding shop fails with ConfigError: is being loaded
     When the history of shop is loaded
     Then shop.completeness shows exactly
       | shop_id | info_reported | info_epoch | stock_reported | stock_epoch |

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING, Any
 
@@ -137,6 +138,32 @@ class TestStream:
                 query.push(headwater)
             assert ranks(headwater) == {1: 1, 2: 2}
             assert headwater.epoch("visit_rank") == 1
+
+    @pytest.mark.parametrize(
+        ("by", "behind", "message"),
+        [("run", 1, "planned batch 2 a second time"), ("push", 2, "goes back to batch 1, .* up to 2")],
+    )
+    def test_a_query_with_an_older_checkpoint_is_refused(
+        self, by: str, behind: int, message: str, spark: SparkSession, config: Path
+    ) -> None:
+        query, copies = Query(spark, config.parent), [config.with_name(f"copy-{number}") for number in range(3)]
+        with Headwater.from_config(config) as headwater:
+            feed = partial(getattr(query, by), headwater)
+            for visit, copy in enumerate(copies, 1):
+                query.give(f"{visit}.json", ("x", visit, f"09:0{visit}"))
+                feed()
+                shutil.copytree(query.checkpoint, copy)
+            shutil.rmtree(query.checkpoint / "commits")  # as if it had died right after the last batch, which repeats
+            feed()
+            shutil.rmtree(query.checkpoint)
+            shutil.copytree(copies[-1 - behind], query.checkpoint)
+            query.give("4.json", ("x", 4, "09:04"))
+            with pytest.raises(Exception, match=message):
+                feed()
+            shutil.rmtree(query.checkpoint)
+            shutil.copytree(copies[-1], query.checkpoint)  # the remedy
+            feed()
+            assert ranks(headwater) == {1: 1, 2: 2, 3: 3, 4: 4}
 
     def test_a_query_that_pushes_after_the_program_is_not_taken_for_a_repeat(
         self, spark: SparkSession, tmp_path: Path, config: Path

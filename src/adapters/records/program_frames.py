@@ -8,6 +8,7 @@ from operator import index
 from typing import Any
 
 import narwhals as nw
+from attrs import frozen
 from narwhals.exceptions import DuplicateError
 
 from ...domain.errors import ConfigError
@@ -51,11 +52,35 @@ def hold(rows: Any) -> Iterator[Any]:
         rows.unpersist()
 
 
-def streaming_query(rows: Any) -> str | None:
-    """The query of Structured Streaming whose function hands these rows over; None if none does, or it is unknown."""
+@frozen
+class QueryBatch:
+    """A batch of a query of Structured Streaming.
+
+    Args:
+        query: the id of the query, which is in its checkpoint.
+        number: of the batch, as Spark counts it.
+        planned: when Spark planned it, in milliseconds since 1970: a repeat has that of the first try. None if unknown.
+    """
+
+    query: str
+    number: int
+    planned: int | None
+
+
+def query_batch(rows: Any) -> QueryBatch | None:
+    """The batch whose function hands these rows over; None if none does, or it is unknown."""
     session = getattr(rows, "sparkSession", None) if is_of_spark(rows) else None
-    found: str | None = session and session.sparkContext.getLocalProperty("sql.streaming.queryId")
-    return found
+    names = ("sql.streaming.queryId", "streaming.sql.batchId")
+    query, batch = map(session.sparkContext.getLocalProperty, names) if session else (None, None)
+    return QueryBatch(query, int(batch), _planned(session, query, int(batch))) if query and batch else None
+
+
+def _planned(session: Any, query: str, batch: int) -> int | None:
+    """See `QueryBatch.planned`: the query's log of offsets has it. The function's session does not list its query."""
+    running = session._jsparkSession.sharedState().activeStreamingQueries()  # noqa: SLF001 - the only way to the log
+    logs = (each.offsetLog() for id_, each in running.items() if str(id_) == query)
+    entries = (log.get(batch) for log in logs)
+    return next((int(each.get().metadata().get().batchTimestampMs()) for each in entries if each.isDefined()), None)
 
 
 def whole_number(number: Any) -> int:

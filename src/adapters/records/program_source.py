@@ -19,7 +19,7 @@ from ...domain.ports import Now, PushedFrame, StreamSource, other_kind
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import Schema
 from .decoder import ROWS_A_BATCH
-from .program_frames import WHAT, is_lazy, streaming_query, whole_number
+from .program_frames import WHAT, QueryBatch, is_lazy, query_batch, whole_number
 from .typed_rows import check_columns, decode_rows
 
 _log = logging.getLogger(__name__)
@@ -43,8 +43,7 @@ class ProgramFrame:
         rows: the frame.
         attempt: tells one try to read it from another; None before it is planned. Its rows may differ if it is handed
             over or computed again: it may have random values or the present time.
-        within: the streaming query that pushes it from its function; empty if a program pushes it outside of one, None
-            if it is not pushed.
+        batch: the batch of a streaming query whose function hands it over; None if there is none, or it is unknown.
         id: see `PushedFrame`; None if it is not pushed.
         claimed: see `PushedFrame`.
     """
@@ -53,15 +52,24 @@ class ProgramFrame:
     number: int | None
     rows: Any
     attempt: str | None = None
-    within: str | None = None
+    batch: QueryBatch | None = None
     id: str | None = None
     claimed: bool = True
 
     @property
     def offsets(self) -> Mapping[str, Any]:
-        more = {"attempt": self.attempt, "within": self.within, "frame": self.id}
+        more: dict[str, Any] = {"attempt": self.attempt, "within": self.within, "frame": self.id}
+        if self.batch:
+            more |= {"spark_batch": self.batch.number, "planned": self.batch.planned}
         known = {name: each for name, each in more.items() if each is not None}
         return {"query": self.query, "batch": self.number} | known
+
+    @property
+    def within(self) -> str | None:
+        """The query whose function pushes it; empty if a program pushes it outside of one, None if it is not pushed."""
+        if self.query != _PUSHED:
+            return None
+        return self.batch.query if self.batch else ""
 
     @property
     def origin(self) -> str:
@@ -85,8 +93,8 @@ class ProgramSource(StreamSource):
     @contextmanager
     def push(self, frame: PushedFrame) -> Iterator[None]:
         number = None if frame.number is None else whole_number(frame.number)
-        within = streaming_query(frame.rows) or ""
-        self._frame = ProgramFrame(_PUSHED, number, frame.rows, within=within, id=frame.id, claimed=frame.claimed)
+        batch = query_batch(frame.rows)
+        self._frame = ProgramFrame(_PUSHED, number, frame.rows, batch=batch, id=frame.id, claimed=frame.claimed)
         try:
             yield
         finally:
@@ -102,7 +110,8 @@ class ProgramSource(StreamSource):
         Raises:
             EpochConflict: the number is not claimed, and another program has published it, or a later one.
             SourceChanged: the frame before belongs to another query: the query's checkpoint is new, or a program has
-                changed from pushing to a query. Or a query pushes a number that was pushed, and not by this query.
+                changed from pushing to a query. Or a query pushes a number that was pushed, and not by this query. Or a
+                query has gone back to an older checkpoint.
         """
         last, id_ = self.last_frame(after)
         if (frame := self._frame) is None:
@@ -113,6 +122,8 @@ class ProgramSource(StreamSource):
         if after and number <= last:
             if frame.within:
                 _check_pusher(number, frame.within, after)
+            if frame.batch:
+                _check_newest(frame.batch, after)
             if not frame.claimed and (last, id_) != (number, frame.id):
                 raise _of_another(number, last)
             return None
@@ -212,6 +223,23 @@ def _check_repeats(frame: ProgramFrame, begun: Offsets) -> None:
         raise SourceChanged(
             f"query {frame.query} hands over batch {frame.number}, but batch {begun['batch']} has failed, and was not"
             " repeated: let your function pass the error on, and start the query again, which repeats that batch"
+        )
+
+
+def _check_newest(batch: QueryBatch, after: Offsets) -> None:
+    """Check that a query hands over a number again only from its newest batch: Spark repeats no other one.
+
+    A batch that was planned at another time has other rows. Versions that did not record the batch have left that open.
+    """
+    newest, times = after.get("spark_batch", -1), {after.get("planned"), batch.planned} - {None}
+    planned_again = batch.number == newest and len(times) > 1
+    if batch.number < newest or planned_again:
+        again = f"has planned batch {newest} a second time" if planned_again else f"goes back to batch {batch.number}"
+        raise SourceChanged(
+            f"query {batch.query} {again}, but the tables have its batches up to {newest}: it continues from an"
+            " older checkpoint, and its batches have other rows under the same numbers. Give the query its newest"
+            " checkpoint back. If that is lost, declare the pipeline under another name, and start a query with a new"
+            " checkpoint"
         )
 
 

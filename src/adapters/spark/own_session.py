@@ -27,6 +27,7 @@ from pyspark.sql.session import _monkey_patch_RDD
 from ...domain.errors import ConfigError
 from .jvm import java_class
 from .settings import FIXED, check_settings, may_change_answers
+from .start_settings import is_same
 
 _log = logging.getLogger(__name__)
 _here = local()
@@ -166,7 +167,7 @@ def _same(name: str, value: str, there: str | None) -> bool:
         return {each.strip() for each in value.split(",")} <= {each.strip() for each in (there or "").split(",")}
     if name == _FOLDER and there is not None:
         return _path(value) == _path(there)
-    return value == there
+    return is_same(name, value, there)
 
 
 def _path(folder: str) -> Path:

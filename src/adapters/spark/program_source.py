@@ -19,7 +19,7 @@ from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
 from ..records.dead_letters import JsonDeadLetters
 from ..records.decoder import batch_schema
-from ..records.program_frames import is_of_spark, streaming_query
+from ..records.program_frames import is_of_spark, query_batch
 from ..records.program_source import BY_HAND, ProgramFrame, ProgramSource
 from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
@@ -46,7 +46,8 @@ class SparkProgramSource(ProgramSource):
     _computed: DataFrame | None = field(init=False, default=None)
 
     def submit(self, query: str | None, batch: int, rows: DataFrame) -> None:
-        self._frame = ProgramFrame(query or streaming_query(rows) or BY_HAND, batch, rows)
+        of = None if query else query_batch(rows)
+        self._frame = ProgramFrame(query or (of.query if of else BY_HAND), batch, rows, batch=of)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of the frame that the program has handed over. Frames of Spark have exactly the declared types.

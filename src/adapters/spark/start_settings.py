@@ -18,7 +18,7 @@ MASTER = "spark.master"
 PACKAGES, EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"
 DRIVER_HOST, BIND_ADDRESS = "spark.driver.host", "spark.driver.bindAddress"
 WORKER_PYTHON, DAEMON = "spark.pyspark.python", "spark.python.daemon.module"
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 _APP_NAME = "spark.app.name"
 _NAME_OF_NONE = "pyspark-shell"
 """The application's name if none is set."""
@@ -27,7 +27,7 @@ _AT_LAUNCH = frozenset(
         PACKAGES,
         "spark.driver.defaultJavaOptions",
         "spark.driver.extraClassPath",
-        _JAVA_OPTIONS,
+        "spark.driver.extraJavaOptions",
         "spark.driver.extraLibraryPath",
         "spark.driver.memory",
         "spark.jars.excludes",
@@ -140,11 +140,14 @@ def _plain(text: str) -> str:
     return _ESCAPED.sub(r"\1", text)
 
 
+def is_same(name: str, value: str, there: str | None) -> bool:
+    """Whether Spark runs with the value of a setting; it puts Java options of its own before the user's."""
+    return value == there or (name in _JAVA_OPTIONS and f" {there or ''}".endswith(f" {value.strip()}"))
+
+
 def _is_applied(name: str, value: str, given: Mapping[str, str]) -> bool:
     """Whether a JVM was launched with a setting."""
-    if name == _JAVA_OPTIONS:  # Spark has put options of its own before it
-        return f" {given.get(name, '')}".endswith(f" {value.strip()}")
-    return value == given.get(name) or (name == PACKAGES and _are_there(value, given))
+    return is_same(name, value, given.get(name)) or (name == PACKAGES and _are_there(value, given))
 
 
 def _are_there(packages: str, given: Mapping[str, str]) -> bool:

@@ -38,7 +38,7 @@ from ..run.telemetry import Telemetry
 from ..services.kind import describe
 from ..wiring.blueprints import blueprints
 from ..wiring.container import Container
-from ..wiring.digest import digest_settings
+from ..wiring.digest import digest_rebuild
 from .declarations import Declarations
 from .draft import Draft
 from .html import html_table
@@ -339,7 +339,7 @@ class Headwater(Declarations, ViewReader):
     def prepare_rebuild(self, pipeline: str) -> Rebuild:
         """Create the rebuild that `rebuild` runs."""
         make = partial(self._container.runner, pipeline, self._report, self._runner, self._telemetry.watch)
-        return Rebuild(self._runner(pipeline), make, digest_settings(self.deployment, pipeline))
+        return Rebuild(self._runner(pipeline), make, digest_rebuild(self.deployment, pipeline))
 
     def roll(self, pipeline: str, cut: date | None = None) -> date:
         """See `Pipeline.roll`."""

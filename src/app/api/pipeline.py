@@ -99,7 +99,7 @@ class Pipeline(InProcess):
         """Return the function that your Structured Streaming query passes to ``writeStream.foreachBatch(…)``.
 
         Each batch becomes one epoch of the pipeline, whose source has ``kind = "stream"``. A batch that the query
-        repeats is skipped. Keep the query's checkpoint: the batches of a query with a new checkpoint are refused.
+        repeats is skipped. Keep the query's checkpoint: the batches of a query with a new or an older one are refused.
 
         Raises:
             ConfigError: there is no such pipeline, or its source is not of kind ``stream``.

@@ -16,7 +16,7 @@ from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceCha
 from ...domain.ledger.generation import GenerationRecord, Generations, read_generations
 from ...domain.ledger.ledger import Ledger, find_no_change
 from .beside import work_beside
-from .loading import check_no_history
+from .loading import check_loaded, check_no_history
 from .rounds import run_all
 from .runner import Runner
 
@@ -52,7 +52,7 @@ class Rebuild:
     Args:
         runner: of the pipeline, with the edited settings; its tables are those of the current generation.
         make_twin: creates the runner of a generation that is being built.
-        settings: a digest of the edited settings.
+        settings: a digest of the edited settings, with the backend.
     """
 
     runner: Runner
@@ -71,7 +71,7 @@ class Rebuild:
             What is current now; None if the rebuild was stopped first.
 
         Raises:
-            ConfigError: there is nothing to rebuild, or the pipeline was bootstrapped.
+            ConfigError: there is nothing to rebuild, or the pipeline was bootstrapped, or is being so.
             NotSupported: a program hands over its rows, so they cannot be read again.
             SourceChanged: the source no longer has all that was read; nothing was written, or the old tables stay.
             SinkChanged: the pipeline publishes to a topic that has rows of the old tables; nothing was written.
@@ -120,6 +120,7 @@ class Rebuild:
 
     def _begin(self) -> Runner:
         """Resume what was begun with these settings, or begin a new generation if the source has all records."""
+        check_loaded(self._old, self.runner.service)
         latest = self._latest()
         self._check_sink()
         resumed = self._there.building == self.settings

@@ -24,6 +24,14 @@ def digest_settings(deployment: Deployment, pipeline: str) -> str:
     return hashlib.sha256(repr(found).encode()).hexdigest()[:16]
 
 
+def digest_rebuild(deployment: Deployment, pipeline: str) -> str:
+    """What a rebuild builds with: the digest of the settings, and the backend.
+
+    Tables of one type of Hudi are not continued as the other one: that needs another generation, with the same rows.
+    """
+    return f"{digest_settings(deployment, pipeline)} {deployment.backend.name}"
+
+
 def _with_inputs(deployment: Deployment, pipeline: str) -> list[str]:
     """A pipeline and those that it reads, directly or through others."""
     found = [pipeline]

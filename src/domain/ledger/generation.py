@@ -29,9 +29,10 @@ class Generations:
     Args:
         current: the number of the one that is read.
         newest: the largest number that was ever used.
-        building: the settings that the newest one is being built with, as a digest; None if none is being built.
+        building: the settings that the newest one is being built with, as a digest, and the backend; None if none is
+            being built.
         closing: whether runs of the current one must stop, because the switch is near.
-        built: the settings that the current one was built with, as a digest; None if it is not a rebuilt one.
+        built: the settings that the current one was built with, likewise; None if it is not a rebuilt one.
     """
 
     current: int = 1

@@ -110,7 +110,8 @@ class Source(DeadLetterReader, Protocol):
     """Hands over a batch of a user's Spark program (``foreachBatch``) for the next epoch; None if it cannot.
 
     Its arguments are the streaming query that the batch belongs to, None if the batch itself tells; the batch's number,
-    which increases within a query (a batch that is published already is skipped); and the engine's own frame.
+    which increases within a query (a batch that is published already is skipped; of an older checkpoint of the query it
+    is refused); and the engine's own frame.
     """
 
     push: Callable[[PushedFrame], AbstractContextManager[None]] | None = None

@@ -9,6 +9,7 @@ import pytest
 
 from headwater.adapters.polars.program_source import PolarsProgramSource
 from headwater.adapters.records import program_source
+from headwater.adapters.records.program_frames import QueryBatch
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import EpochConflict, SourceChanged
 from headwater.domain.ports import PushedFrame
@@ -58,7 +59,7 @@ class TestNumbersOfAQuery:
 
     @pytest.fixture(autouse=True)
     def in_a_query(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(program_source, "streaming_query", lambda _: "q")
+        monkeypatch.setattr(program_source, "query_batch", lambda _: QueryBatch("q", 2, 1000))
 
     def test_one_that_it_has_pushed_is_skipped(self, source: PolarsProgramSource) -> None:
         with source.push(PushedFrame(ROWS, 5)):
@@ -84,7 +85,31 @@ class TestNumbersOfAQuery:
         with source.push(PushedFrame(ROWS, 6)):
             planned = source.plan(self.BEFORE, NOW)
         assert planned is not None
-        assert planned.until["within"] == "q"
+        until = planned.until
+        assert (until["within"], until["spark_batch"], until["planned"]) == ("q", 2, 1000)
+
+    @pytest.mark.parametrize("number", [4, 5])
+    @pytest.mark.parametrize(
+        "newest", [{"spark_batch": 2, "planned": 1000}, {"spark_batch": 2}, {"spark_batch": 1, "planned": 900}]
+    )
+    def test_one_of_its_newest_batch_or_a_later_one_is_skipped(
+        self, source: PolarsProgramSource, newest: dict[str, int], number: int
+    ) -> None:
+        with source.push(PushedFrame(ROWS, number)):
+            assert source.plan({**self.BEFORE, "within": "q", **newest}, NOW) is None
+
+    @pytest.mark.parametrize(
+        ("newest", "message"),
+        [
+            ({"spark_batch": 3, "planned": 1000}, "goes back to batch 2, but the tables have its batches up to 3"),
+            ({"spark_batch": 2, "planned": 900}, "planned batch 2 a second time, .* older checkpoint"),
+        ],
+    )
+    def test_one_of_an_older_checkpoint_is_refused(
+        self, source: PolarsProgramSource, newest: dict[str, int], message: str
+    ) -> None:
+        with source.push(PushedFrame(ROWS, 5)), pytest.raises(SourceChanged, match=message):
+            source.plan({**self.BEFORE, "within": "q", **newest}, NOW)
 
 
 def test_a_push_outside_of_a_query_is_recorded_as_such(source: PolarsProgramSource) -> None:

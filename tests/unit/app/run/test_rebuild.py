@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater.app.run.sink_publisher import SinkPublisher
+from headwater.app.wiring.digest import digest_rebuild
 from headwater.domain.errors import EpochConflict, PipelineRebuilt, SinkChanged, SourceChanged, SourceUnavailable
 from headwater.domain.ledger.generation import Generations, read_generations
 from headwater.domain.ports import Receipt, StreamSink
@@ -107,6 +108,11 @@ def test_a_rebuild_that_is_stopped_is_resumed(trial: Trial) -> None:
     assert (found.generation, found.former) == (2, 1)
     assert found.publication
     assert found.publication.epoch.number == 3  # two epochs, behind 0 and 1 of the old tables
+
+
+def test_it_is_asked_for_by_the_settings_and_the_backend(trial: Trial) -> None:
+    """Of Hudi, the name of the backend decides the type of the tables, which a run does not change."""
+    assert begun(trial).settings == digest_rebuild(trial.deployment(), "ranked")
 
 
 def test_after_a_fault_near_the_switch_the_old_tables_are_written_again(trial: Trial) -> None:

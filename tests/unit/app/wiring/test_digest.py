@@ -4,11 +4,11 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
-from attrs import field, make_class
+from attrs import evolve, field, make_class
 
 from headwater.app.config import load
 from headwater.app.wiring.container import Container
-from headwater.app.wiring.digest import _plain, digest_settings
+from headwater.app.wiring.digest import _plain, digest_rebuild, digest_settings
 from headwater.testing.clock import ManualClock
 from headwater.testing.trial import Trial
 
@@ -102,6 +102,14 @@ def test_it_is_the_one_in_the_marks_of_a_run(trial):
     deployment = trial.deployment()
     runner = Container(deployment, ManualClock()).runner("customers", lambda _: None, lambda _: None)
     assert runner.settings == runner.ledger.settings == digest_settings(deployment, "customers")
+
+
+def test_a_rebuild_under_another_backend_is_another_one_but_rows_do_not_depend_on_it(trial):
+    """The other table type of Hudi cannot continue the tables."""
+    deployment = trial.deployment()
+    other = evolve(deployment, backend=evolve(deployment.backend, name="hudi-cow"))
+    assert digest_rebuild(deployment, "customers") != digest_rebuild(other, "customers")
+    assert digest_settings(deployment, "customers") == digest_settings(other, "customers")
 
 
 def test_it_is_the_same_in_each_version(tmp_path):
