@@ -94,6 +94,18 @@ def test_groups_that_look_alike_have_labels_of_their_own(
     assert labels == ['"", "say \\"x\\""', '"a, b", c', '"all", Ann B.', '"null", x', 'a, "b, c"', "null, x"]
 
 
+def test_a_group_is_one_line_of_the_legend(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `show` prints it."""
+    views = [{"at": f"2024-03-01T16:0{minute}:10Z", "page": "c\nd\x1b[31m\u2028e"} for minute in range(2)]
+    (tmp_path / "in" / "1.json").write_text("\n".join(map(json.dumps, views)))
+    assert main(["run", config, "--until-idle"]) == 0
+    capsys.readouterr()
+    assert main(["plot", config, "page_views"]) == 0
+    assert capsys.readouterr().out.split("\n")[-2:] == [r"  * c\nd\x1b[31m\u2028e", ""]
+    assert main(["show", config, "page_views"]) == 0
+    assert r" c\nd\x1b[31m\u2028e " in capsys.readouterr().out
+
+
 def test_the_greatest_groups_alone(ran: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plot", ran, "page_views", "--groups", "1"]) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if "steps without" in line] == [
