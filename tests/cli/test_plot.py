@@ -141,6 +141,20 @@ def test_a_picture_tells_what_is_missing(ran: str, tmp_path: Path) -> None:
         assert said in text
 
 
+@pytest.mark.parametrize("page", ["$x_{$", "a $5$ b", "_page", "\\"])
+def test_a_value_is_drawn_as_it_is(config: str, tmp_path: Path, page: str) -> None:
+    """It is not taken for a formula, or for a label to leave out."""
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    from matplotlib import rc_context
+
+    views = [{"at": f"2024-03-01T16:0{minute}:10Z", "page": page} for minute in range(2)]
+    (tmp_path / "in" / "1.json").write_text("\n".join(map(json.dumps, views)))
+    assert main(["run", config, "--until-idle"]) == 0
+    with rc_context({"svg.fonttype": "none"}):
+        assert main(["plot", config, "page_views", "--output", str(tmp_path / "curve.svg")]) == 0
+    assert f">{page}<" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
+
+
 def test_without_matplotlib_the_extra_is_named(
     ran: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -30,19 +30,21 @@ def save(curves: Curves, path: str) -> None:
     figure = Figure(figsize=_SIZE, layout="constrained")
     svg = path.lower().endswith(".svg")
     canvas = FigureCanvasSVG(figure) if svg else FigureCanvasAgg(figure)
-    _draw(figure.add_subplot(), curves)
-    # No date and no random ids in the file, so that the same curve gives the same file.
-    with mpl.rc_context({"svg.hashsalt": "headwater"}):
+    # No date and no random ids in the file, so that the same curve gives the same file; a "$" is only a character.
+    with mpl.rc_context({"svg.hashsalt": "headwater", "text.parse_math": False}):
+        _draw(figure.add_subplot(), curves)
         canvas.print_figure(path, metadata={"Date": None} if svg else {"Software": None})
 
 
 def _draw(axes: Axes, curves: Curves) -> None:
     zone = ZoneInfo(curves.zone)
     steps = [date2num(step) for step in curves.steps]
+    lines = []
     for name, values in curves.lines.items():
         given = [(step, value) for step, value in zip(steps, values, strict=True) if value is not None]
         gaps = [_NAN if value is None else value for value in values]
-        (line,) = axes.plot(steps, gaps, marker=".", markersize=4, label=curves.named(name))
+        (line,) = axes.plot(steps, gaps, marker=".", markersize=4)
+        lines.append(line)
         if curves.missing[name]:  # a thin line crosses steps without a tick, which have no mark
             axes.plot(
                 [step for step, _ in given], [value for _, value in given], ":", color=line.get_color(), linewidth=0.8
@@ -52,4 +54,4 @@ def _draw(axes: Axes, curves: Curves) -> None:
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=zone))
     axes.set(title=curves.title, xlabel=curves.zone, ylabel=curves.measure)
     axes.grid(alpha=0.3)
-    axes.legend(loc="upper left")
+    axes.legend(lines, map(curves.named, curves.lines), loc="upper left")
