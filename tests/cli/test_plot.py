@@ -141,6 +141,22 @@ def test_a_picture_tells_what_is_missing(ran: str, tmp_path: Path) -> None:
         assert said in text
 
 
+def test_a_picture_names_what_its_fonts_cannot_draw(
+    config: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In one message of ours, whatever Matplotlib warns of."""
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    pages = ["日本", "a\nb", "x" * 300]
+    views = [{"at": f"2024-03-01T16:0{minute}:10Z", "page": page} for minute in range(2) for page in pages]
+    (tmp_path / "in" / "1.json").write_text("\n".join(map(json.dumps, views)))
+    assert main(["run", config, "--until-idle"]) == 0
+    capfd.readouterr()
+    assert main(["plot", config, "page_views", "--output", str(tmp_path / "curve.png"), "--log-format", "json"]) == 0
+    warned, drawn = map(json.loads, capfd.readouterr().err.splitlines())
+    assert (warned["level"], drawn["level"]) == ("warning", "info")
+    assert warned["message"].startswith("headwater: the fonts of Matplotlib lack characters of 日本: the picture has")
+
+
 @pytest.mark.parametrize("page", ["$x_{$", "a $5$ b", "_page", "\\"])
 def test_a_value_is_drawn_as_it_is(config: str, tmp_path: Path, page: str) -> None:
     """It is not taken for a formula, or for a label to leave out."""

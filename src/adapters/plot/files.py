@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -18,22 +20,33 @@ if TYPE_CHECKING:
 
 _SIZE = (10, 5)  # inches
 _NAN = float("nan")
+_MISSING_GLYPH = re.compile(r"Glyph (\d+) ")
+"""How a warning of Matplotlib begins if no font has a character; it is drawn as a box."""
 
 
-def save(curves: Curves, path: str) -> None:
+def save(curves: Curves, path: str) -> list[str]:
     """Write a picture file; the same curves give the same bytes.
 
     Args:
         curves: the curves to draw.
         path: the path of the file; it ends in ``.png`` or ``.svg``.
+
+    Returns:
+        The texts of the picture that have a character which no font of Matplotlib has.
     """
     figure = Figure(figsize=_SIZE, layout="constrained")
     svg = path.lower().endswith(".svg")
     canvas = FigureCanvasSVG(figure) if svg else FigureCanvasAgg(figure)
     # No date and no random ids in the file, so that the same curve gives the same file; a "$" is only a character.
-    with mpl.rc_context({"svg.hashsalt": "headwater", "text.parse_math": False}):
+    settings = {"svg.hashsalt": "headwater", "text.parse_math": False}
+    with mpl.rc_context(settings), warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
         _draw(figure.add_subplot(), curves)
         canvas.print_figure(path, metadata={"Date": None} if svg else {"Software": None})
+    # The other warnings are about the layout, if a text is wider than the picture.
+    found = [_MISSING_GLYPH.match(str(each.message)) for each in caught]
+    missing = {chr(int(each[1])) for each in found if each}
+    return [text for text in (curves.measure, *map(curves.named, curves.lines)) if missing.intersection(text)]
 
 
 def _draw(axes: Axes, curves: Curves) -> None:
