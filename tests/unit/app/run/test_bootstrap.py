@@ -191,6 +191,13 @@ class TestRefusals:
         with pytest.raises(ConfigError, match="no history of pipeline 'shop' is named"):
             trial.open().bootstrap("shop", {})
 
+    def test_of_chunks_without_files(self, trial):
+        trial.remember("stock", STOCK)
+        with pytest.raises(
+            ConfigError, match=r"^no file to read in a chunk: files_per_chunk \(--files-per-chunk\) must"
+        ):
+            trial.open().bootstrap("shop", {"stock": f"{trial.folder}/history/stock:json"}, files_per_chunk=0)
+
     def test_of_a_topic_without_files_though_another_has_some(self, trial):
         trial.remember("stock", STOCK)
         empty = trial.folder / "empty"
