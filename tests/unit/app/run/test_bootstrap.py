@@ -186,8 +186,9 @@ class TestRefusals:
             trial.open().bootstrap("shops", {"info": "/dump"})
 
     def test_of_folders_that_are_not_there_or_empty(self, trial):
-        with pytest.raises(ConfigError, match="is not a directory"):
+        with pytest.raises(ConfigError, match="nowhere is not a directory; create it, or correct the path") as refused:
             trial.open().bootstrap("shop", {"info": str(trial.folder / "nowhere")})
+        assert refused.value.__notes__ == ["the history of topic 'info'"]
         with pytest.raises(ConfigError, match="no history of pipeline 'shop' is named"):
             trial.open().bootstrap("shop", {})
 
