@@ -250,6 +250,19 @@ class TestLoads:
         ]
         assert told[-1].written == 2
 
+    def test_its_dead_letters_are_told_with_their_reasons(self, trial, caplog):
+        trial.remember("stock", [*STOCK, ["3", "many", "3"]])
+        trial.remember("stock", [*STOCK, ["4", "some", "4"]])
+        trial.load("shop")
+        reason = "column 'items': int wanted, not "
+        limit = "more than dead_letter_limit = 10%: 1 x " + reason
+        assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
+            f"shop epoch 0: 1 of 3 rows (33 %) became dead letters, {limit}'many'",
+            f"shop epoch 1: 1 of 3 rows (33 %) became dead letters, {limit}'some'",
+            f"shop: in this run 2 of 6 rows (33 %) became dead letters: 1 x {reason}'many'; 1 x {reason}'some';"
+            " `headwater dead-letters` lists them",
+        ]
+
     def test_what_was_gathered_is_put_away(self, trial):
         trial.remember("stock", STOCK)
         trial.load("shop")
@@ -303,6 +316,7 @@ class TestCommand:
         assert main(["bootstrap", str(deploy), "shop", "--from", f"stock={tmp_path / 'old'}:json"]) == 0
         told = capsys.readouterr().err
         assert "shop epoch 0: 1 rows in, 1 written, watermark -, history: info: nothing, stock: 0 files" in told
+        assert "shop epoch 0: 1 written, watermark -, history loaded, " in told
         assert "shop: the history is loaded as epoch 0" in told
 
     def test_a_topic_has_one_table(self, tmp_path, capsys):
