@@ -43,6 +43,15 @@ def with_place(error: HeadwaterError) -> str:
     return ": ".join([*getattr(error, "__notes__", ()), str(error)])
 
 
+def describe_error(error: BaseException) -> str:
+    """What has ended a run, for a message: the error with its place, or with its type if it was not raised on purpose.
+
+    >>> describe_error(ConfigError("no topic")), describe_error(KeyError("topic"))
+    ('no topic', "KeyError: 'topic'")
+    """
+    return with_place(error) if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
+
+
 class Transient(HeadwaterError):
     """Mix-in for temporary faults: the same call may succeed later, so the runner retries it."""
 

@@ -245,7 +245,7 @@ class TestConfiguration:
         deployment.refuses(
             2,
             f"{deployment.config}:6: sources.contracts (pipeline ranked): {deployment.folder / 'inn'} is not a directory;"
-            " create it, or correct the source's path",
+            " create it, or correct the path",
         )
 
     @pytest.mark.usefixtures("parquet_backend")

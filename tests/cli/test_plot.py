@@ -94,6 +94,18 @@ def test_groups_that_look_alike_have_labels_of_their_own(
     assert labels == ['"", "say \\"x\\""', '"a, b", c', '"all", Ann B.', '"null", x', 'a, "b, c"', "null, x"]
 
 
+def test_a_group_is_one_line_of_the_legend(config: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As `show` prints it."""
+    views = [{"at": f"2024-03-01T16:0{minute}:10Z", "page": "c\nd\x1b[31m\u2028e"} for minute in range(2)]
+    (tmp_path / "in" / "1.json").write_text("\n".join(map(json.dumps, views)))
+    assert main(["run", config, "--until-idle"]) == 0
+    capsys.readouterr()
+    assert main(["plot", config, "page_views"]) == 0
+    assert capsys.readouterr().out.split("\n")[-2:] == [r"  * c\nd\x1b[31m\u2028e", ""]
+    assert main(["show", config, "page_views"]) == 0
+    assert r" c\nd\x1b[31m\u2028e " in capsys.readouterr().out
+
+
 def test_the_greatest_groups_alone(ran: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["plot", ran, "page_views", "--groups", "1"]) == 0
     assert [line for line in capsys.readouterr().out.splitlines() if "steps without" in line] == [
@@ -127,6 +139,36 @@ def test_a_picture_tells_what_is_missing(ran: str, tmp_path: Path) -> None:
     text = (tmp_path / "curve.svg").read_text(encoding="utf-8")
     for said in ("a (2 of 4 steps without a tick)", "null (3 of 4 steps without a tick)", "Asia/Shanghai", "pv"):
         assert said in text
+
+
+def test_a_picture_names_what_its_fonts_cannot_draw(
+    config: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """In one message of ours, whatever Matplotlib warns of."""
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    pages = ["日本", "a\nb", "x" * 300]
+    views = [{"at": f"2024-03-01T16:0{minute}:10Z", "page": page} for minute in range(2) for page in pages]
+    (tmp_path / "in" / "1.json").write_text("\n".join(map(json.dumps, views)))
+    assert main(["run", config, "--until-idle"]) == 0
+    capfd.readouterr()
+    assert main(["plot", config, "page_views", "--output", str(tmp_path / "curve.png"), "--log-format", "json"]) == 0
+    warned, drawn = map(json.loads, capfd.readouterr().err.splitlines())
+    assert (warned["level"], drawn["level"]) == ("warning", "info")
+    assert warned["message"].startswith("headwater: the fonts of Matplotlib lack characters of 日本: the picture has")
+
+
+@pytest.mark.parametrize("page", ["$x_{$", "a $5$ b", "_page", "\\"])
+def test_a_value_is_drawn_as_it_is(config: str, tmp_path: Path, page: str) -> None:
+    """It is not taken for a formula, or for a label to leave out."""
+    pytest.importorskip("matplotlib", reason="the extra plot is not installed")
+    from matplotlib import rc_context
+
+    views = [{"at": f"2024-03-01T16:0{minute}:10Z", "page": page} for minute in range(2)]
+    (tmp_path / "in" / "1.json").write_text("\n".join(map(json.dumps, views)))
+    assert main(["run", config, "--until-idle"]) == 0
+    with rc_context({"svg.fonttype": "none"}):
+        assert main(["plot", config, "page_views", "--output", str(tmp_path / "curve.svg")]) == 0
+    assert f">{page}<" in (tmp_path / "curve.svg").read_text(encoding="utf-8")
 
 
 def test_without_matplotlib_the_extra_is_named(

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.request import urlopen
 
+import polars as pl
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
@@ -21,6 +22,7 @@ from starlette.testclient import TestClient
 from headwater import Headwater
 from headwater.app.cli.main import main
 from headwater.app.cli.serve import _read_token
+from headwater.app.run.runner import Runner
 from headwater.app.serve.observer import Observer
 from headwater.app.serve.web import web_app
 
@@ -242,6 +244,15 @@ class TestHealth:
                 headwater.run(until_idle=True)
             assert client.get("/readyz").json() == {"status": "ok", "problems": {}}
 
+    def test_a_run_that_has_ended_is_told(self, ran: Path) -> None:
+        observer = Observer(Headwater.from_config(ran))
+        with TestClient(web_app(observer, token="s3cret", hosts=None)) as client:
+            observer.run_error = "the run has ended: no topic"
+            alive = client.get("/healthz")
+            assert (alive.status_code, alive.json()) == (503, {"status": "unavailable"})
+            ready = client.get("/readyz", auth=("", "s3cret"))
+            assert (ready.status_code, ready.json()["problems"]) == (503, {"": ["the run has ended: no topic"]})
+
     def test_metrics_are_what_prometheus_reads(self, client: TestClient) -> None:
         families = text_string_to_metric_families(client.get("/metrics").text)
         found = {each.name: {one.labels["pipeline"]: one.value for one in each.samples} for each in families}
@@ -339,3 +350,38 @@ def test_the_command_serves_until_it_is_stopped(config: Path, option: str, run: 
         finally:
             server.send_signal(signal.SIGTERM)
         assert server.wait(30) == 0
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        (RuntimeError("a fault"), "RuntimeError: a fault"),
+        (pl.exceptions.PanicException("a panic"), "PanicException: a panic"),
+        (MemoryError(), "MemoryError: "),
+    ],
+)
+def test_any_error_of_the_run_ends_the_command(
+    config: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    error: BaseException,
+    told: str,
+) -> None:
+    """As it ends `headwater run`."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.delenv("HEADWATER_TOKEN", raising=False)
+    monkeypatch.setattr(Runner, "_run_epoch", fail)
+    with pytest.raises(type(error)) as raised:
+        main(["serve", str(config), "--port", "0", "--run"])
+    assert raised.value is error
+    assert f"headwater: the run has ended: {told}\n" in capsys.readouterr().err
+
+
+def test_an_error_on_purpose_is_told_with_its_place(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    config.write_text(CONFIG.replace('path = "in"', 'path = "nowhere"'))
+    assert main(["serve", str(config), "--port", "0", "--run"]) == 2
+    told = f"deploy.toml:8: sources.visits (pipeline ranks): {config.parent / 'nowhere'} is not a directory"
+    assert [told in line for line in capsys.readouterr().err.splitlines()] == [False, True, True]

@@ -10,7 +10,7 @@ from ...domain.errors import SourceUnavailable
 def away(folder: Path | str) -> SourceUnavailable:
     """The error about a folder of which files have been read, and which is not there now."""
     return SourceUnavailable(
-        f"{folder} is not a directory now, though files of it have been read; put it back, or correct the source's path"
+        f"{folder} is not a directory now, though files of it have been read; put it back, or correct the path"
     )
 
 

@@ -256,9 +256,7 @@ class Listing:
         except (FileNotFoundError, NotADirectoryError) as error:
             if read:
                 raise away(self.settings.path) from error
-            raise ConfigError(
-                f"{self.settings.path} is not a directory; create it, or correct the source's path"
-            ) from error
+            raise ConfigError(f"{self.settings.path} is not a directory; create it, or correct the path") from error
         except OSError as error:
             raise SourceUnavailable(
                 f"cannot list {self.settings.path}: {error.strerror}; check its permissions"

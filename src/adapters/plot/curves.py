@@ -7,6 +7,8 @@ from datetime import datetime
 
 from attrs import field, frozen
 
+from ...domain.source.conversion import escape_controls
+
 
 @frozen
 class Curves:
@@ -32,6 +34,6 @@ class Curves:
         return {name: sum(value is None for value in values) for name, values in self.lines.items()}
 
     def named(self, name: str) -> str:
-        """The name of a group for a legend, with the number of its missing steps, if any."""
-        missing = self.missing[name]
-        return f"{name} ({missing} of {len(self.steps)} steps without a tick)" if missing else name
+        """The name of a group for a legend, on one line, with the number of its missing steps, if any."""
+        missing, shown = self.missing[name], escape_controls(name)
+        return f"{shown} ({missing} of {len(self.steps)} steps without a tick)" if missing else shown

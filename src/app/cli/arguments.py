@@ -17,7 +17,7 @@ from .output import FORMATS
 
 _T = TypeVar("_T")
 
-_MOST_ROWS = 2**31 - 1  # what Spark can be asked for
+_MOST = 2**31 - 1  # rows that Spark can be asked for
 ABOUT_CONFIG = "CONFIG is the deployment's TOML file."
 
 
@@ -63,11 +63,11 @@ def _repeat(arguments: list[str], options: set[str]) -> Iterator[str]:
 
 
 def count(text: str) -> int:
-    """A number of rows."""
+    """A number of rows, groups or files."""
     if not text.isdecimal():
-        raise click.BadParameter(f"{text!r} is not a number of rows: write a whole number, such as 10")
-    if len(text) > len(str(_MOST_ROWS)) or int(text) > _MOST_ROWS:
-        raise click.BadParameter(f"{text} is too many rows: at most {_MOST_ROWS}; leave it out to print all")
+        raise click.BadParameter(f"{text!r} is not a whole number, such as 10")
+    if len(text) > len(str(_MOST)) or int(text) > _MOST:
+        raise click.BadParameter(f"{text} is too large: at most {_MOST}")
     return int(text)
 
 

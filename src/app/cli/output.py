@@ -7,6 +7,7 @@ from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, TextIO
 
 from ...domain.errors import HeadwaterError
+from ...domain.source.conversion import escape_controls
 from ...domain.table.schema import NUMBERS, Schema
 from ..api.pipeline import Answer
 
@@ -112,8 +113,7 @@ def _pad(text: str, spaces: str, *, right: bool) -> str:
 
 
 def _show(value: Cell) -> str:
-    text = "null" if value is None else _text(value)
-    return text.replace("\r", "\\r").replace("\n", "\\n")
+    return "null" if value is None else escape_controls(_text(value))
 
 
 def _text(value: object) -> str:

@@ -9,12 +9,12 @@ import click
 
 from ...adapters.plot.curves import Curves
 from ...adapters.plot.terminal import draw
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, name_some
 from ..api.curve import find_curve, read_curves
 from ..read.moments import Moment
 from ..registry.packages import require
 from .arguments import AT, command, count, utc_time
-from .console import print_message
+from .console import WARNING, print_message
 from .durable import open_durable
 
 _PICTURES = (".png", ".svg")
@@ -57,6 +57,12 @@ def _save(curves: Curves, path: str) -> None:
     with require("matplotlib", extra="plot"):
         from ...adapters.plot.files import save
     try:
-        save(curves, path)
+        boxes = save(curves, path)
     except OSError as error:
         raise ConfigError(f"--output {path}: cannot be written: {error.strerror}") from error
+    if boxes:
+        print_message(
+            f"headwater: the fonts of Matplotlib lack characters of {name_some(boxes)}: the picture has boxes for them;"
+            " set font.family in a matplotlibrc file to fonts that have them",
+            WARNING,
+        )

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from ipaddress import ip_address
-from threading import Thread
 from typing import TYPE_CHECKING
 
 import click
 
-from ...domain.errors import ConfigError, HeadwaterError
+from ...domain.errors import ConfigError, describe_error
 from ..api import Headwater
 from ..registry.packages import require
 from ..run.report import EpochReport
@@ -59,38 +59,31 @@ def serve(*, config: str, port: int, host: str, token_file: str | None, running:
         # The server handles a signal first, and hands it on when it has ended.
         closing.enter_context(graceful_stop(worker, "this epoch" if running else "open requests"))
         if running:
-            closing.callback(_Run(worker, server).stop)
+            closing.callback(_Run(worker, server, observer).stop)
         _serve(server, host)
 
 
 class _Run:
     """Runs the pipelines beside the server; an error of the run ends both."""
 
-    def __init__(self, headwater: Headwater, server: uvicorn.Server) -> None:
-        self._headwater, self._server = headwater, server
-        self._error: HeadwaterError | None = None
-        self._thread = Thread(target=self._run, name="run")
-        self._thread.start()
+    def __init__(self, headwater: Headwater, server: uvicorn.Server, observer: Observer) -> None:
+        self._headwater, self._server, self._observer = headwater, server, observer
+        self._thread = ThreadPoolExecutor(1, "run")
+        self._run = self._thread.submit(headwater.run)
+        self._run.add_done_callback(self._end_server)
 
-    def _run(self) -> None:
-        try:
-            self._headwater.run()
-        except HeadwaterError as error:
-            self._error = error
-            print_message(f"headwater: the run has ended: {error}", ERROR)
+    def _end_server(self, run: Future[None]) -> None:
+        if (error := run.exception()) is not None:
+            self._observer.run_error = f"the run has ended: {describe_error(error)}"
             self._server.should_exit = True
+            print_message(f"headwater: {self._observer.run_error}", ERROR)
 
     def stop(self) -> None:
-        """Stop after the current epoch.
-
-        Raises:
-            HeadwaterError: the run has ended with it.
-        """
+        """Stop after the current epoch; raise the error that has ended the run, if any."""
         self._headwater.stop()
-        self._thread.join()
+        self._thread.shutdown()
         self._headwater.close()
-        if self._error is not None:
-            raise self._error
+        self._run.result()
 
 
 def _reporting(observer: Observer) -> Callable[[EpochReport], None]:

@@ -13,7 +13,7 @@ from attrs import define, field
 
 from ...adapters.webhook import Webhook
 from ...domain.epoch.epoch import Publication
-from ...domain.errors import HeadwaterError, with_place
+from ...domain.errors import HeadwaterError, describe_error
 from ...domain.ports import Alarm, Now
 from ..deployment.deployment import AlertSettings
 from .progress import exact_moment
@@ -49,8 +49,7 @@ def send_alerts(settings: AlertSettings, runners: Sequence[Runner]) -> Iterator[
         except (KeyboardInterrupt, SystemExit):  # whoever ends the run knows of it
             raise
         except BaseException as error:  # a panic of Polars is no Exception
-            why = with_place(error) if isinstance(error, HeadwaterError) else f"{type(error).__name__}: {error}"
-            alerts.send("stopped", f"the run has ended: {why}")
+            alerts.send("stopped", f"the run has ended: {describe_error(error)}")
             raise
 
 

@@ -11,6 +11,7 @@ from attrs import define, field, frozen
 from ...domain.epoch.epoch import Epoch, Tally
 from ...domain.errors import BadInput
 from ...domain.service.base import Step
+from ...domain.service.history_load import loading_table
 from ...domain.source import dead_letter
 
 _log = logging.getLogger(__name__)
@@ -59,7 +60,8 @@ class Losses:
         hopeless = so_far is not None and 0 < self.stop <= so_far.rows == so_far.dead_letters
         if not hopeless and not self.limit.exceeded(lost.rows, lost.dead_letters):
             return None
-        change = step.changes.get(dead_letter.table(self.pipeline))
+        table = dead_letter.table(self.pipeline)
+        change = step.changes.get(table, step.changes.get(loading_table(table)))
         rows = None if change is None else change.append
         loss = Loss(epoch, lost, () if rows is None else tuple(dead_letter.reasons(rows, _REASONS)))
         if hopeless and so_far is not None and lost.rows:

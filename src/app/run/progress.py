@@ -16,7 +16,7 @@ _UNITS = ("B", "kB", "MB", "GB")
 
 
 def progress(report: EpochReport) -> str:
-    """Format an epoch in one line: rows in, rows written, watermark, lag, and seconds by phase."""
+    """Format an epoch in one line: rows in if it read a source, rows written, watermark, lag, and seconds by phase."""
     dead = f" ({report.dead_letters:,} to the dead letters)" if report.dead_letters else ""
     again = f" ({_count(report.repeats, 'repeat')} skipped)" if report.repeats else ""
     waiting = report.task or f"{report.lag} waiting"
@@ -24,9 +24,9 @@ def progress(report: EpochReport) -> str:
     engine = f" on {report.engine}" if report.engine else ""
     if passed_over := sum(report.passed_over.values()):
         dead += f" ({_count(passed_over, 'message')} of other tables skipped)"
+    read = "" if report.task and not (report.rows or dead or again) else f"{report.rows:,} rows in{dead}{again}, "
     return (
-        f"{report.epoch.pipeline} epoch {report.epoch.number}: {report.rows:,} rows in{dead}{again},"
-        f" {report.written:,} written,"
+        f"{report.epoch.pipeline} epoch {report.epoch.number}: {read}{report.written:,} written,"
         f" watermark {moment(report.watermark)}, {waiting}, {sum(report.seconds.values()):.2f} s{engine} ({phases})"
     )
 

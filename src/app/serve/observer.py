@@ -34,10 +34,12 @@ class Observer:
     Args:
         headwater: the deployment; nothing else uses it.
         fresh: for this time, in seconds, a status that was read is given again.
+        run_error: why the run of this process has ended; None while it runs, and if there is none.
     """
 
     headwater: Headwater
     fresh: float = 1.0
+    run_error: str | None = None
     _lock: Lock = field(init=False, factory=Lock)
     _status: tuple[float, StatusTable] | None = field(init=False, default=None)
     _reports: dict[str, deque[EpochReport]] = field(init=False, factory=dict)

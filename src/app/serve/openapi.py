@@ -7,7 +7,7 @@ from typing import Any
 
 _COUNT = {"name": "count", "about": "the greatest number", "type": "integer"}
 _PATHS: dict[str, tuple[str, tuple[dict[str, str], ...]]] = {
-    "/healthz": ("The server is alive.", ()),
+    "/healthz": ("The server is alive, and its run if it has one; else 503.", ()),
     "/readyz": ("All pipelines can be read, have published, and have no alarm; else 503 with the problems.", ()),
     "/metrics": ("Metrics for Prometheus, as text.", ()),
     "/api/status": ("The status of each pipeline, with the columns of `headwater status`.", ()),

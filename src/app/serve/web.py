@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import secrets
 from binascii import Error as NotBase64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -85,21 +85,23 @@ class _Pages:
         return Response(content, media_type=kind)
 
     async def alive(self, _: Request) -> Response:
-        return JSONResponse({"status": "ok"})
+        """Whether the server is alive, and its run if it has one. No error is named, as this path needs no token."""
+        ended = self._observer.run_error is not None
+        return JSONResponse({"status": "unavailable" if ended else "ok"}, 503 if ended else 200)
 
     async def ready(self, _: Request) -> Response:
-        """Whether all pipelines can be read, have published, and have no alarm."""
+        """Whether all pipelines can be read, have published, and have no alarm, and the run of this process goes on."""
+        if ended := self._observer.run_error:
+            return _unavailable({"": [ended]})
         try:
             found = await run_in_threadpool(self._observer.status_table)
         except HeadwaterError as error:
-            return JSONResponse({"status": "unavailable", "problems": {"": [str(error)]}}, 503)
+            return _unavailable({"": [str(error)]})
         problems = {
             each.pipeline: [*([] if each.publication else ["nothing is published yet"]), *each.alarms] for each in found
         }
         problems = {name: found for name, found in problems.items() if found}
-        return JSONResponse(
-            {"status": "unavailable" if problems else "ok", "problems": problems}, 503 if problems else 200
-        )
+        return _unavailable(problems) if problems else JSONResponse({"status": "ok", "problems": {}})
 
     async def metrics(self, _: Request) -> Response:
         found = await run_in_threadpool(self._observer.status_table)
@@ -173,6 +175,10 @@ def _password(value: bytes) -> bytes:
         return base64.b64decode(value, validate=True).partition(b":")[2]
     except NotBase64:
         return b""
+
+
+def _unavailable(problems: Mapping[str, list[str]]) -> Response:
+    return JSONResponse({"status": "unavailable", "problems": problems}, 503)
 
 
 async def _json(read: Callable[..., Any], *given: Any, **named: Any) -> Response:

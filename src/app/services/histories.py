@@ -17,6 +17,7 @@ from ...domain.source.record_spec import LINES, PLAIN_FORMATS, RecordSpec
 from ...domain.source.topic_group import TopicGroup
 from ..deployment.deployment import FilesInput, SourceSettings, StreamInput
 from ..document.paths import check_local
+from ..document.plain import check_type
 from ..registry.backends import Sources
 from ..run.bootstrap import HistoryTable
 
@@ -39,9 +40,11 @@ class Histories:
         """Open the history of a wide table as a source, and create the service that reads it.
 
         Raises:
-            ConfigError: a table is of no topic.
+            ConfigError: a table is of no topic, or `files` is 0.
             NotSupported: the backend does not read a table's format.
         """
+        if check_type(files, int, "a number of files") < 1:
+            raise ConfigError("no file to read in a chunk: files_per_chunk (--files-per-chunk) must be 1 or more")
         topics = [topic.name for topic in settings.topics]
         if unknown := [topic for topic in tables if topic not in topics]:
             raise ConfigError(

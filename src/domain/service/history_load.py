@@ -19,7 +19,7 @@ from attrs import define, evolve, field
 
 from ..epoch.batch import Batch
 from ..epoch.epoch import Epoch, OffsetRange, Offsets
-from ..errors import ConfigError, NotSupported
+from ..errors import ConfigError, NotSupported, add_place
 from ..ledger.ledger import Snapshot
 from ..ports import Now, Source, StreamSource
 from ..table.change import POSITION, Change
@@ -145,8 +145,11 @@ class HistorySource(Source):
 
     def empty_topics(self, now: Now) -> list[str]:
         """The topics with a table that has nothing to read."""
-        members = self.source.members
-        return [topic for topic in self.tables if members[topic].plan(None, now) is None]
+        return [topic for topic in self.tables if self._is_empty(topic, now)]
+
+    def _is_empty(self, topic: str, now: Now) -> bool:
+        with add_place(f"the history of topic {topic!r}"):
+            return self.source.members[topic].plan(None, now) is None
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:

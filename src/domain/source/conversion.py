@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -24,6 +25,8 @@ ToJson: TypeAlias = Callable[[Any], str]
 """Writes a parsed value as JSON text, without loss of digits."""
 
 _SHOWN = 60
+_CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+"""Control characters; and the separators of lines and paragraphs, which some programs take for line breaks."""
 
 
 class Undecodable(BadInput):
@@ -42,6 +45,15 @@ def shown(value: object) -> str:
         return "null"
     text = str(value) if isinstance(value, bool | int | Decimal) else repr(value)
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def escape_controls(text: str) -> str:
+    r"""The same text on one line, for display: a terminal does not act on its control characters.
+
+    >>> print(escape_controls("a\nb\x1b[31m"))
+    a\nb\x1b[31m
+    """
+    return _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def show_value(value: Any) -> Any:

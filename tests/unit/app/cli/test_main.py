@@ -244,11 +244,20 @@ class TestOtherCommands:
         assert ended.value.code == 2
         assert repr(option[1]) in capsys.readouterr().err
 
-    def test_a_limit_beyond_all_rows_exits_with_2(self, config, capsys):
-        with pytest.raises(SystemExit) as ended:
-            main(["show", config, "ranked", "--limit", "9" * 20])
-        assert ended.value.code == 2
-        assert "is too many rows: at most 2147483647" in capsys.readouterr().err
+    @pytest.mark.parametrize(
+        ("command", "option"),
+        [("show", "--limit"), ("diff", "--limit"), ("plot", "--groups"), ("bootstrap", "--files-per-chunk")],
+    )
+    def test_a_number_that_is_none_names_its_option(self, config, capsys, command, option):
+        large = "is too large: at most 2147483647"
+        for number, told in ("9" * 20, large), ("2147483648", large), ("'many'", "is not a whole number, such as 10"):
+            with pytest.raises(SystemExit) as ended:
+                main([command, config, "ranked", option, number.strip("'")])
+            assert ended.value.code == 2
+            assert (
+                f"headwater {command}: error: Invalid value for '{option}': {number} {told}\n"
+                in capsys.readouterr().err
+            )
 
     def test_show_of_what_was_never_published(self, kept, capsys):
         assert main(["show", kept, "ranked", "--at", "3"]) == 1

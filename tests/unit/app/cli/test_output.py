@@ -108,8 +108,19 @@ def test_a_table_of_no_rows_has_its_header(written):
     assert written([], "table", Schema.parse("id bigint")).splitlines() == ["id", "--"]
 
 
-def test_a_line_of_a_table_stays_one_line(written):
-    assert written([(1, "a\nb")], "table", Schema.parse("id bigint, name string")).splitlines()[2:] == [" 1  a\\nb"]
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("a\r\nb", r"a\r\nb"),
+        ("a\tb", r"a\tb"),
+        ("\x1b[2J\x07\x9b1m\x7f", r"\x1b[2J\x07\x9b1m\x7f"),
+        ("a\x0bb\x85c\u2028d", r"a\x0bb\x85c\u2028d"),
+        ("契約\u3000e\u0301\\n", "契約\u3000e\u0301\\n"),
+    ],
+)
+def test_a_line_of_a_table_stays_one_line(written, text, shown):
+    """And a terminal does not act on its control characters."""
+    assert written([(1, text)], "table", Schema.parse("id bigint, name string")).split("\n")[2:] == [f" 1  {shown}", ""]
 
 
 def test_wide_characters_take_two_cells_in_a_table(written):

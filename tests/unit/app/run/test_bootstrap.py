@@ -186,10 +186,18 @@ class TestRefusals:
             trial.open().bootstrap("shops", {"info": "/dump"})
 
     def test_of_folders_that_are_not_there_or_empty(self, trial):
-        with pytest.raises(ConfigError, match="is not a directory"):
+        with pytest.raises(ConfigError, match="nowhere is not a directory; create it, or correct the path") as refused:
             trial.open().bootstrap("shop", {"info": str(trial.folder / "nowhere")})
+        assert refused.value.__notes__ == ["the history of topic 'info'"]
         with pytest.raises(ConfigError, match="no history of pipeline 'shop' is named"):
             trial.open().bootstrap("shop", {})
+
+    def test_of_chunks_without_files(self, trial):
+        trial.remember("stock", STOCK)
+        with pytest.raises(
+            ConfigError, match=r"^no file to read in a chunk: files_per_chunk \(--files-per-chunk\) must"
+        ):
+            trial.open().bootstrap("shop", {"stock": f"{trial.folder}/history/stock:json"}, files_per_chunk=0)
 
     def test_of_a_topic_without_files_though_another_has_some(self, trial):
         trial.remember("stock", STOCK)
@@ -241,6 +249,19 @@ class TestLoads:
             (0, "history loaded"),
         ]
         assert told[-1].written == 2
+
+    def test_its_dead_letters_are_told_with_their_reasons(self, trial, caplog):
+        trial.remember("stock", [*STOCK, ["3", "many", "3"]])
+        trial.remember("stock", [*STOCK, ["4", "some", "4"]])
+        trial.load("shop")
+        reason = "column 'items': int wanted, not "
+        limit = "more than dead_letter_limit = 10%: 1 x " + reason
+        assert [each.getMessage() for each in caplog.records if each.levelname == "WARNING"] == [
+            f"shop epoch 0: 1 of 3 rows (33 %) became dead letters, {limit}'many'",
+            f"shop epoch 1: 1 of 3 rows (33 %) became dead letters, {limit}'some'",
+            f"shop: in this run 2 of 6 rows (33 %) became dead letters: 1 x {reason}'many'; 1 x {reason}'some';"
+            " `headwater dead-letters` lists them",
+        ]
 
     def test_what_was_gathered_is_put_away(self, trial):
         trial.remember("stock", STOCK)
@@ -295,6 +316,7 @@ class TestCommand:
         assert main(["bootstrap", str(deploy), "shop", "--from", f"stock={tmp_path / 'old'}:json"]) == 0
         told = capsys.readouterr().err
         assert "shop epoch 0: 1 rows in, 1 written, watermark -, history: info: nothing, stock: 0 files" in told
+        assert "shop epoch 0: 1 written, watermark -, history loaded, " in told
         assert "shop: the history is loaded as epoch 0" in told
 
     def test_a_topic_has_one_table(self, tmp_path, capsys):
