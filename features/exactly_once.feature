@@ -87,6 +87,36 @@ Feature: Every epoch happens exactly once
       | before the publication |
 
   @core @lake @faults
+  Scenario Outline: A record of the epoch is gone after a crash <moment>
+    When these rows arrive at contracts
+      | project | contract | sign_time        |
+      | 1       | 13       | 2024-03-01 10:00 |
+      | 1       | 14       | 2024-03-01 08:00 |
+    And contract_rank crashes <moment>
+    And the last record of contracts is gone
+    And contract_rank runs until idle
+    Then contract_rank.ranks shows exactly
+      | project | contract | rank |
+      | 1       | 11       | 1    |
+      | 1       | 13       | 2    |
+      | 1       | 12       | 3    |
+    And contract_rank has published 2 epochs
+    When an epoch of contracts brings
+      | project | contract | sign_time        |
+      | 1       | 15       | 2024-03-01 07:00 |
+    Then contract_rank.ranks shows exactly
+      | project | contract | rank |
+      | 1       | 15       | 1    |
+      | 1       | 11       | 2    |
+      | 1       | 13       | 3    |
+      | 1       | 12       | 4    |
+
+    Examples:
+      | moment                 |
+      | after the first commit |
+      | before the publication |
+
+  @core @lake @faults
   Scenario: A column is added, and removed again after a crash
     When the setting sources.contracts.schema = "project bigint, contract bigint, sign_time timestamp, amount decimal(18,2), note string"
     And these rows arrive at contracts

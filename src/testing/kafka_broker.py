@@ -52,6 +52,7 @@ transaction.state.log.num.partitions=1
 group.initial.rebalance.delay.ms=0
 log.retention.check.interval.ms=500
 log.initial.task.delay.ms=500
+log.cleaner.backoff.ms=200
 """
 
 

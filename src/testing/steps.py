@@ -114,6 +114,11 @@ def lines_arrive(headwater_trial: Trial, source: str, docstring: str) -> None:
     headwater_trial.feed(source, docstring.splitlines())
 
 
+@step(parsers.parse("the last record of {source:S} is gone"))
+def record_is_gone(headwater_trial: Trial, source: str) -> None:
+    headwater_trial.lose_last_record(source)
+
+
 @step(parsers.parse("an epoch of {source:S} brings"))
 def epoch_brings(headwater_trial: Trial, source: str, datatable: Table) -> None:
     headwater_trial.feed_table(source, datatable)

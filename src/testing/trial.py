@@ -158,6 +158,12 @@ class Trial:
         """Remove the first file that has arrived at a source."""
         min(self._landing(self._source(source).name).iterdir()).unlink()
 
+    def lose_last_record(self, source: str) -> None:
+        """Overwrite the last record that has arrived at a source with blanks, as a topic loses one by compaction."""
+        newest = max(self._landing(self._source(source).name).iterdir())
+        *others, last = newest.read_text(encoding="utf-8").splitlines(keepends=True)
+        newest.write_text("".join([*others, f"{' ' * (len(last.encode()) - 1)}\n"]), encoding="utf-8")
+
     def load(self, pipeline: str, *, stream_from: str = "beginning", fault: Fault | None = None) -> None:
         """Load the history of a pipeline's topics, as far as `remember` has added any.
 

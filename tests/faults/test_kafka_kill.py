@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
 from typing import TYPE_CHECKING
 from uuid import uuid4
 
 import pytest
 from attrs import frozen
+from confluent_kafka import Producer
+
+from tests.kafka_reading import committed as records_of
 
 from .broken import in_processes
 from .contracts import lines, ranks, records
@@ -15,10 +19,13 @@ from .deployments import committed, write
 from .processes import headwater, running
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
     from subprocess import CompletedProcess
 
     from headwater.testing.kafka_broker import KafkaBroker
+
+    from .contracts import Row
 
 pytestmark = pytest.mark.kafka
 
@@ -60,10 +67,13 @@ def run_until_idle(config: Path) -> CompletedProcess[str]:
 
 
 def check_ranks(done: CompletedProcess[str], *, days: int) -> None:
+    check_shown(done, (row for day in range(days) for row in records(day)))
+
+
+def check_shown(done: CompletedProcess[str], rows: Iterable[Row]) -> None:
     assert done.returncode == 0, done.stderr
     shown = [json.loads(line) for line in done.stdout.splitlines()]
-    expected = ranks(row for day in range(days) for row in records(day))
-    assert sorted(shown, key=lambda row: row["contract"]) == expected
+    assert sorted(shown, key=lambda row: row["contract"]) == ranks(rows)
 
 
 @pytest.mark.faults("epochs that end in the middle of a topic's partitions", backend="memory")
@@ -98,3 +108,50 @@ def test_killed_runs_and_a_broker_that_was_down(backend: str, tmp_path: Path, to
     done = run_until_idle(config)
     check_ranks(done, days=6)
     assert "KafkaDataConsumer" not in done.stderr  # Spark's warning at every record would bury the progress
+
+
+@in_processes
+@pytest.mark.faults("kill -9 in the middle of an epoch, whose topic is compacted before the next run")
+def test_a_topic_that_is_compacted_before_an_epoch_is_repeated(
+    backend: str, tmp_path: Path, kafka: KafkaBroker
+) -> None:
+    topic = Topic(kafka, f"contracts-{uuid4().hex[:8]}")
+    at_once = {"segment_ms": "100", "min_cleanable_dirty_ratio": "0.001", "max_compaction_lag_ms": "1"}
+    kafka.create_topic(topic.name, cleanup_policy="compact", **at_once)
+    config = deployment(tmp_path, topic, backend)
+    first, second, third = (contracts_of(day) for day in range(3))
+    produce_by_key(topic, first)
+    assert run_until_idle(config).returncode == 0
+    produce_by_key(topic, second)
+    with running(config) as run:
+        run.kill_when(lambda: committed(config, "ranked") > committed(config, "cells"))
+
+    deleted = list(second)[:50]
+    produce_by_key(topic, dict.fromkeys(deleted))
+    time.sleep(0.2)
+    produce_by_key(topic, third)  # into a new segment: the others are compacted
+    await_records(topic, len(first | second) + len(third))
+    done = run_until_idle(config)
+    kept = {contract: row for contract, row in (first | second).items() if contract not in deleted} | third
+    check_shown(done, kept.values())
+
+
+def contracts_of(day: int) -> dict[int, Row]:
+    """The newest record of each contract of a day, none of which is one of another day."""
+    return {row["contract"]: row for row in records(day) if row["contract"] // 300 == day}
+
+
+def produce_by_key(topic: Topic, rows: Mapping[int, Row | None]) -> None:
+    """Write a record for each contract; None is a tombstone."""
+    producer = Producer({"bootstrap.servers": topic.broker.servers})
+    for contract, row in rows.items():
+        producer.produce(topic.name, json.dumps(row) if row else None, str(contract))
+    assert not producer.flush(20)
+
+
+def await_records(topic: Topic, most: int) -> None:
+    """Wait until a topic is compacted to so many records."""
+    deadline = time.monotonic() + 60
+    while len(records_of(topic.broker, topic.name)) > most:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)

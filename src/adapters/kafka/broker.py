@@ -17,7 +17,7 @@ from .plan import OffsetBounds, Partition, Slice
 from .reading import GONE, Reading
 from .runs import Run
 from .settings import KafkaSettings, client_options
-from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, Topic, find
+from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, Topic, find, find_compacted
 
 _STANDSTILL_SECONDS = 30.0
 _NO_LEADER = (
@@ -88,10 +88,17 @@ class TopicReader:
                 elif monotonic() > deadline:
                     raise SourceUnavailable(f"Kafka at {self.settings.servers} stopped answering; is the broker up?")
 
-    def _describe(self) -> dict[str, Topic]:
+    def compacted_topics(self) -> list[str]:
+        """The topics that are compacted, as far as the broker shows it."""
+        return find_compacted(self._open_admin(), self.settings.topics)
+
+    def _open_admin(self) -> AdminClient:
         if self._admin is None:
             self._admin = create_client(AdminClient, client_options(self.settings), self.settings)
-        found = find(self._admin, self.settings.topics)
+        return self._admin
+
+    def _describe(self) -> dict[str, Topic]:
+        found = find(self._open_admin(), self.settings.topics)
         if missing := set(self.settings.topics) - found.keys():
             raise ConfigError(
                 f"Kafka at {self.settings.servers} has no topic {min(missing)!r}; create it, or correct the"

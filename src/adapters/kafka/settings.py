@@ -41,6 +41,7 @@ class KafkaSettings:
         registry: the address of the schema registry, for Avro and Protobuf.
         registry_auth: ``user:password`` or a token for it; never shown.
         topic_ids: ``check`` to stop if a topic was deleted and created again; ``ignore`` to read on at its offsets.
+        compaction: ``check`` to do about compacted topics what `RecordSpec.compacted` says; ``ignore`` to read them.
     """
 
     servers: str
@@ -51,6 +52,7 @@ class KafkaSettings:
     registry: str | None = None
     registry_auth: str | None = field(default=None, repr=False)
     topic_ids: str = "check"
+    compaction: str = "check"
 
     @property
     def title(self) -> str:

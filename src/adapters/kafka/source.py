@@ -10,11 +10,12 @@ from attrs import define, field
 from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.errors import ConfigError
 from ...domain.ports import Now, StreamSource
-from ...domain.source.record_spec import TEXT, RecordSpec
+from ...domain.source.record_spec import READ, TEXT, RecordSpec
 from ...domain.table.schema import Schema
 from ..records.dead_letters import JsonDeadLetters, ReadAgain
 from . import plan as planning
 from .broker import TopicReader
+from .compaction import check_compaction
 from .decoder import RegistryDeadLetters, registry_decoder
 from .registry import Registry
 from .runs import Run
@@ -45,6 +46,8 @@ class KafkaSource(StreamSource):
     lanes: bool = field(init=False, default=True)
     _reader: TopicReader = field(init=False)
     _registry: Registry | None = field(init=False, default=None)
+    _checks_compaction: bool = field(init=False)
+    """Whether it is still to be checked that no topic is compacted; asked once, as the answer seldom changes."""
     _mean_bytes: float | None = field(init=False, default=None)
     """The mean size of the records that were read last; None if none was read yet."""
 
@@ -52,6 +55,7 @@ class KafkaSource(StreamSource):
         if not self.spec.is_json:
             raise ConfigError(f"Kafka records cannot be read as {self.spec.format}; use json")
         self._reader = TopicReader(self.settings)
+        self._checks_compaction = self.settings.compaction == "check" and self.spec.compacted != READ
         if self.spec.encoding != TEXT:
             self._registry = Registry(self.settings.registry or "", self.settings.registry_auth)
             registry_decoder(self.spec, self._registry)  # a missing package is told now, not by a worker
@@ -63,12 +67,15 @@ class KafkaSource(StreamSource):
         A limit in bytes is kept to approximately, by the mean size of earlier records, or of a few of the next ones.
 
         Raises:
-            ConfigError: a topic does not exist.
+            ConfigError: a topic does not exist, or is compacted although the service needs each record.
             SourceUnavailable: the cluster does not answer.
             SourceChanged: records were deleted before they were read, or a topic was created again.
         """
         self.check_after(after or {})
         held, limit = self._reader.offset_bounds(), self.settings.limit
+        if self._checks_compaction:
+            check_compaction(self._reader.compacted_topics(), self.spec.compacted)
+            self._checks_compaction = False
         found = planning.plan(after, held, limit.rows)
         if found is None or limit.bytes is None:
             return found

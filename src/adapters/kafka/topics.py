@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
 from attrs import frozen
 from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
+from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -62,4 +64,18 @@ def find(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
     deadline = monotonic() + _UNKNOWN_SECONDS
     while set(names) - (found := describe(admin, names)).keys() and monotonic() < deadline:
         sleep(POLL_SECONDS)
+    return found
+
+
+def find_compacted(admin: AdminClient, names: Collection[str]) -> list[str]:
+    """The topics whose ``cleanup.policy`` has ``compact``; without those whose settings the broker does not show."""
+    asked = admin.describe_configs(
+        [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names], request_timeout=ANSWER_SECONDS
+    )
+    found = []
+    for topic, answer in asked.items():
+        with suppress(KafkaException):  # to show settings needs a right of its own, and not every kind of broker does
+            policy = answer.result().get("cleanup.policy")
+            if policy and "compact" in (policy.value or ""):
+                found.append(topic.name)
     return found

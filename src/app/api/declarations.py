@@ -87,6 +87,7 @@ class Declarations:
         registry_auth: str | None = None,
         registry_auth_file: Path | None = None,
         topic_ids: Literal["check", "ignore"] | None = None,
+        compaction: Literal["check", "ignore"] | None = None,
         **more: Unpack[RecordOptions],
     ) -> str:
         """Declare a source: topics of a broker. Write secrets as ``${NAME}`` (docs/configuration.md)."""

@@ -150,6 +150,7 @@ class KafkaInput(Input):
     registry: str | None = None
     registry_auth: str | None = field(default=None, repr=False)
     topic_ids: str = "check"
+    compaction: str = "check"
 
 
 @frozen

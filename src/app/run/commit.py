@@ -41,6 +41,7 @@ def commit_step(
     The watermarks of the publication come from the step, or from `base` if it is set.
     """
     ledger, before = runner.ledger, runner.ledger.snapshot()
+    ledger.record_rows(step.rows)
     written = 0
     *others, anchor = runner.tables
     for spec in others:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from ...domain.ports import Source
 from ...domain.service.cumulate import LATE, TICKS, Cumulate, CumulateSettings
 from ...domain.source.changelog.settings import CHANGE_FORMATS
+from ...domain.source.record_spec import REFUSE
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
 from ..document.value_types import DURATION, LISTS, ZONE, choice, keys_of
@@ -55,7 +56,7 @@ class CumulateKind(ServiceKind[CumulateSettings, Cumulate]):
 
     def open(self, settings: CumulateSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - they do not matter
         """Open the source; its deletes are whole, because their rows are subtracted."""
-        return parts.open(pipeline.sources[0], needs_whole_rows=True)
+        return parts.open(pipeline.sources[0], needs_whole_rows=True, compacted=REFUSE)
 
     def texts(self, settings: CumulateSettings, service: Cumulate, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - it has no inputs
         yield from of_measures(settings.measures, settings.schema)

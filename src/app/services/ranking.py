@@ -8,6 +8,7 @@ from functools import partial
 from ...domain.ports import Source
 from ...domain.service.ranking import METHODS, Ranking, RankingSettings
 from ...domain.service.segments import Segments
+from ...domain.source.record_spec import REFUSE, WARN
 from ...domain.table.schema import Schema
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
@@ -56,8 +57,9 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
         return Ranking(settings, parts.engine)
 
     def open(self, settings: RankingSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
-        """Open the source; its deletes are whole if a deleted row is found by its values, not only by its id."""
-        return parts.open(pipeline.sources[0], needs_whole_rows=settings.repeats == "same-segment")
+        """Open the source; its changes are whole and complete if a row is found by its values, not only by its id."""
+        by_values = settings.repeats == "same-segment"
+        return parts.open(pipeline.sources[0], needs_whole_rows=by_values, compacted=REFUSE if by_values else WARN)
 
 
 def _check_old_images(table: Section, source: SourceSettings) -> None:

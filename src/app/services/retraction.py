@@ -11,6 +11,7 @@ from ...domain.ports import Source
 from ...domain.service.retraction import AUTO, HOLDS, LOG_RESETS, NONE, PastTable, Retraction, RetractionSettings
 from ...domain.source.changelog.log import PLACED_FORMATS
 from ...domain.source.changelog.settings import CHANGE_FORMATS
+from ...domain.source.record_spec import REFUSE
 from ...domain.sql import with_parameters
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
@@ -97,7 +98,8 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
 
     def open(self, settings: RetractionSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
         """Open the source; its rows have their position in the log if the service needs it, and deletes are whole."""
-        return parts.open(pipeline.sources[0], tells_log=settings.tells_log, needs_whole_rows=True)
+        needed = {"tells_log": settings.tells_log, "needs_whole_rows": True, "compacted": REFUSE}
+        return parts.open(pipeline.sources[0], **needed)
 
     def texts(self, settings: RetractionSettings, service: Retraction, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - settings say all
         yield from of_measures(settings.measures, settings.schema)

@@ -39,6 +39,7 @@ class KafkaKind(SourceKind[KafkaInput]):
         "registry_auth": Key(TEXT),
         "registry_auth_file": Key(TEXT),
         "topic_ids": Key(choice("check", "ignore"), "check"),
+        "compaction": Key(choice("check", "ignore"), "check"),
     }
 
     def spark_packages(self) -> tuple[str, ...]:
@@ -95,4 +96,5 @@ def _settings(given: KafkaInput) -> KafkaSettings:
     from ...adapters.kafka.settings import KafkaSettings
 
     limits = (given.max_rows_per_epoch, given.options, given.max_bytes_per_epoch)
-    return KafkaSettings(given.servers, given.topics, *limits, given.registry, given.registry_auth, given.topic_ids)
+    checks = (given.topic_ids, given.compaction)
+    return KafkaSettings(given.servers, given.topics, *limits, given.registry, given.registry_auth, *checks)

@@ -148,6 +148,8 @@ class Mark:
             mixed in one epoch.
         settings: the digest of all settings that the epoch's rows depend on; None in marks of old versions, which did
             not record it. Unlike `fingerprint`, it may change from one epoch to the next, but not within an epoch.
+        rows: the number of rows that the epoch has read, dead letters included; None if it is not recorded, as in marks
+            of old versions.
     """
 
     epoch: Epoch
@@ -162,6 +164,7 @@ class Mark:
     task: str | None = None
     engine: str | None = None
     settings: str | None = None
+    rows: int | None = None
 
     def holds(
         self,
@@ -199,7 +202,7 @@ class Mark:
     def to_json(self) -> str:
         """The mark as one line of JSON, for a commit's metadata."""
         found = asdict(self)
-        for later in ("engine", "settings"):  # as versions wrote it that knew neither
+        for later in ("engine", "settings", "rows"):  # as versions wrote it that knew none of them
             if found[later] is None:
                 del found[later]
         for later in ("beginning", "settings"):  # likewise

@@ -1,7 +1,8 @@
 """The protocol that makes each epoch of a pipeline happen exactly once.
 
 Order within an epoch: `begin` (rolls back what an earlier try left, unless it is the same work with the same settings),
-`commit` for each table, `publish` with the last one. Until `publish` has returned, readers see the previous epoch.
+`record_rows` (rolls it back if it has read another number of rows), `commit` for each table, `publish` with the last
+one. Until `publish` has returned, readers see the previous epoch.
 """
 
 from __future__ import annotations
@@ -43,6 +44,9 @@ class LedgerWriter(Ledger):
     _began_at: datetime | None = field(init=False, default=None)
     _ahead: dict[str, Version] = field(init=False, factory=dict)
     _adopted: Publication | None = field(init=False, default=None)
+    _rows: int | None = field(init=False, default=None)
+    _earlier_rows: set[int | None] = field(init=False, factory=set)
+    """The numbers of rows that an earlier try of the epoch has read, as far as its commits are kept."""
 
     def open(self) -> None:
         """Read the state of the pipeline, and find what an earlier try has left; see `Ledger.open`.
@@ -113,12 +117,14 @@ class LedgerWriter(Ledger):
     def _begin(self, epoch: Epoch, offsets: OffsetRange, task: str | None = None) -> Epoch:
         self.check_expected()
         self._under_way, self._began_at, self._ahead = (epoch, offsets, task), self.clock.now(), {}
+        self._rows, self._earlier_rows = None, set()
         work = (epoch, offsets, self.fingerprint, self.engine_name, self.settings)
         for table, commit in self._orphans.items():
             # The anchor's commit carries the publication. Without one, it was made when another table was the anchor.
             same = not task and mark_of(commit).holds(*work)
             if same and table != self.tables[-1]:
                 self._ahead[table] = commit.version
+                self._earlier_rows.add(mark_of(commit).rows)
             else:
                 self._take_back(table)
         self._orphans = {}
@@ -136,6 +142,18 @@ class LedgerWriter(Ledger):
                 f"pipeline {self.pipeline!r}: epoch {expected} was to be made, but another run has published it;"
                 " nothing was changed. Let one run at a time write a pipeline"
             )
+
+    def record_rows(self, rows: int) -> None:
+        """Record how many rows the epoch has read, dead letters included; call it before the epoch's first commit.
+
+        Commits of an earlier try that has read another number are taken back. The source has lost records since, as a
+        topic does that is compacted, and two readings are never mixed.
+        """
+        if self._earlier_rows - {None, rows}:
+            for table in self._ahead:
+                self._take_back(table)
+            self._ahead = {}
+        self._rows = rows
 
     def ahead(self) -> Snapshot:
         """The latest publication, with the tables that the current epoch has committed so far."""
@@ -226,6 +244,7 @@ class LedgerWriter(Ledger):
             task=task,
             engine=self.engine_name,
             settings=self.settings,
+            rows=self._rows,
         )
 
     def _take_back(self, table: str) -> None:

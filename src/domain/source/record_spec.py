@@ -29,6 +29,8 @@ REGISTRY_FORMATS = {
 LINES, ARRAY = "lines", "array"
 LAYOUTS = (LINES, ARRAY)
 """How the records of a JSON file lie in it."""
+READ, WARN, REFUSE = "read", "warn", "refuse"
+"""What is done about a compacted topic."""
 
 
 @frozen
@@ -57,6 +59,9 @@ class RecordSpec:
             missing.
         tells_transactions: whether rows have `TRANSACTION_COLUMNS`, and some rows are marks (`transactions.is_mark`).
             Only for changelogs whose `transactions` is not ``none``.
+        compacted: what is done about a topic that is compacted, which lacks records that a later one with the same
+            message key replaces: ``read`` it; ``warn``, because the key must be the right one; or ``refuse`` it,
+            because the service needs each record.
     """
 
     schema: Schema
@@ -73,6 +78,7 @@ class RecordSpec:
     csv: CsvFormat = RFC_4180
     layout: str = LINES
     encoding: str = TEXT
+    compacted: str = READ
 
     def __attrs_post_init__(self) -> None:
         if self.format not in FORMATS:

@@ -33,6 +33,12 @@ def test_a_mark_names_settings_only_if_it_has_some():
     assert "settings" not in json.loads(mark_of(2).to_json())
 
 
+def test_a_mark_names_rows_only_if_they_were_counted():
+    counted = evolve(mark_of(2), rows=0)
+    assert Mark.from_json(counted.to_json()) == counted
+    assert "rows" not in json.loads(mark_of(2).to_json())
+
+
 def test_a_publication_names_settings_only_if_it_has_some():
     mark = mark_of(2)
     bare = Publication(mark.epoch, {}, {}, None, datetime(2024, 3, 1, tzinfo=UTC), "settings")

@@ -75,10 +75,17 @@ def adding(number: int) -> Change:
 
 
 def publish(
-    ledger: LedgerWriter, until: int, *, tables: Sequence[str] | None = None, after: int | None = None
+    ledger: LedgerWriter,
+    until: int,
+    *,
+    tables: Sequence[str] | None = None,
+    after: int | None = None,
+    rows: int | None = None,
 ) -> Publication:
     """An epoch that adds its offset to some of the tables; to all, where none are named."""
     ledger.begin(offsets(until, after))
+    if rows is not None:
+        ledger.record_rows(rows)
     for table in ledger.tables[:-1]:
         if tables is None or table in tables:
             ledger.commit(table, adding(until))
@@ -267,6 +274,57 @@ class TestCrashes:
         publish(ledger, until, tables=["p.rows"])
         added = {"p.rows": 99, "p.cells": 99} if kept else {"p.rows": until, "p.cells": 0}
         assert totals(opened(store)) == {table: shown[table] + added.get(table, until) for table in TABLES}
+
+    @pytest.mark.parametrize(("before", "kept"), [(2, True), (3, False), (None, True)])
+    @pytest.mark.parametrize("past", [0, 1], ids=["first epoch", "second epoch"])
+    def test_commits_that_have_read_another_number_of_rows_are_taken_back(
+        self, store: MemoryStore, past: int, before: int | None, *, kept: bool
+    ) -> None:
+        """Also that of a table that the epoch does not change by the rows of now. Old versions recorded none."""
+        if past:
+            publish(opened(store), 1)
+        until, shown = past + 1, totals(opened(store))
+        crashed = opened(store)
+        crashed.begin(offsets(until))
+        if before is not None:
+            crashed.record_rows(before)
+        for table in TABLES[:2]:
+            crashed.commit(table, adding(99))
+        ledger = opened(store)
+        assert ledger.unfinished == offsets(until)
+        publish(ledger, until, tables=["p.rows"], rows=2)
+        added = {"p.rows": 99, "p.cells": 99} if kept else {"p.rows": until, "p.cells": 0}
+        assert totals(opened(store)) == {table: shown[table] + added.get(table, until) for table in TABLES}
+        made = {"p.rows": 1, "p.cells": 1} if kept else {"p.rows": 3, "p.cells": 2}
+        assert commits(store) == {table: past + made.get(table, 1) for table in TABLES}
+
+    def test_a_commit_that_recorded_no_rows_is_taken_back_with_one_that_has_read_others(
+        self, store: MemoryStore
+    ) -> None:
+        """The first try was that of an old version."""
+        crashed = opened(store)
+        crashed.begin(offsets(1))
+        crashed.commit("p.rows", adding(99))
+        again = opened(store)
+        again.begin(offsets(1))
+        again.record_rows(3)
+        again.commit("p.cells", adding(99))
+        publish(opened(store), 1, rows=2)
+        assert totals(opened(store)) == dict.fromkeys(TABLES, 1)
+
+    def test_a_crash_while_taking_back_mixes_no_readings(self, store: MemoryStore) -> None:
+        """Of two commits only one was taken back and made again; more rows are gone by the third try."""
+        crashed = opened(store)
+        crashed.begin(offsets(1))
+        crashed.record_rows(3)
+        for table in TABLES[:2]:
+            crashed.commit(table, adding(99))
+        again = opened(store)
+        again.begin(offsets(1))
+        again.record_rows(2)
+        again.commit("p.rows", adding(7))
+        publish(opened(store), 1, rows=1)
+        assert totals(opened(store)) == dict.fromkeys(TABLES, 1)
 
     def test_a_crash_while_taking_back_mixes_no_settings(self, store: MemoryStore) -> None:
         """The settings are edited, and edited back while only one of two commits was taken back."""
