@@ -114,7 +114,7 @@ def test_what_asks_no_sql_starts_no_engine_for_it(config: Path, monkeypatch: pyt
         ({"engine": "flink"}, "it must be one of auto, spark, local"),
         ({"engine": "flink", "name": "hudi-mor"}, "it must be one of auto, spark, local"),
         ({"engine": "local", "name": "memory"}, "backend memory has one engine only: leave this key out"),
-        ({"engine": "local", "path": "abfss://c@a/lake"}, "a folder of this machine or s3://… or s3a://…, and not at"),
+        ({"engine": "local", "path": "hdfs://host/lake"}, "abfs://…, abfss://…, and not at hdfs://host/lake: set"),
         ({"engine": "local", "name": "hudi-cow", "path": "s3a://bucket/lake"}, 'set engine = "spark"'),
     ],
     ids=str,
