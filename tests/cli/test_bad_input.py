@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -12,6 +11,7 @@ from attrs import field, frozen
 
 from headwater.app.cli.main import main
 from tests.configurations import FILES, on_backend, ranked_contracts
+from tests.servers import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -78,13 +78,6 @@ def deployment(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Deployment
     (tmp_path / "in").mkdir()
     (tmp_path / "deploy.toml").write_text(TABLES)
     return Deployment(tmp_path, capsys)
-
-
-@pytest.fixture
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 class TestDeadLetters:
@@ -309,9 +302,10 @@ class TestTheWorldOutside:
         assert len(deployment.run("ranked").rows) == 1
         assert (deployment.folder / "lake" / "ranked").is_dir()
 
-    def test_a_broker_that_is_down(self, deployment: Deployment, free_port: int) -> None:
+    def test_a_broker_that_is_down(self, deployment: Deployment) -> None:
+        port = free_port()
         deployment.configure(
             'kind = "files"\npath = "in"\n',
-            f'kind = "kafka"\nservers = "127.0.0.1:{free_port}"\ntopics = ["contracts"]\n',
+            f'kind = "kafka"\nservers = "127.0.0.1:{port}"\ntopics = ["contracts"]\n',
         )
-        deployment.refuses(1, f"Kafka at 127.0.0.1:{free_port} cannot be read just now", "is the broker up")
+        deployment.refuses(1, f"Kafka at 127.0.0.1:{port} cannot be read just now", "is the broker up")

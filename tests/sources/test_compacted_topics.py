@@ -74,8 +74,8 @@ def test_a_ranking_warns_once(kafka: KafkaBroker, caplog: pytest.LogCaptureFixtu
     topic = topic_with(kafka, "compact")
     with caplog.at_level(logging.WARNING):
         run(kafka, topic, RANKING, times=2)
-        (told,) = caplog.messages
-        assert told.startswith(f"topic '{topic}' is compacted")
+        (warning,) = caplog.messages
+        assert warning.startswith(f"topic '{topic}' is compacted")
         caplog.clear()
         run(kafka, topic, RANKING, 'compaction = "ignore"')
         run(kafka, topic_with(kafka, "delete"), RANKING)

@@ -38,12 +38,13 @@ _END = 64 * 1024
 """Most footers of Parquet files are in so many last bytes."""
 _LENGTH_AND_MAGIC = 8
 """A Parquet file ends with the length of its footer in four bytes, and four that are always the same."""
+_AZURE = ("az", "abfs", "abfss")
 _SETTINGS = {
     "s3": "AWS_ENDPOINT_URL, AWS_REGION and the credentials",
     "gs": "GOOGLE_SERVICE_ACCOUNT or GOOGLE_APPLICATION_CREDENTIALS",
+    **dict.fromkeys(_AZURE, "AZURE_STORAGE_ACCOUNT_NAME and the credentials"),
 }
-"""What the environment tells, by scheme."""
-_AZURE = "AZURE_STORAGE_ACCOUNT_NAME and the credentials"
+"""The settings in the environment, by scheme."""
 
 
 @define(eq=False)
@@ -123,9 +124,9 @@ class Bucket(Storage):
         return BytesIO(self._read(path))
 
     def open_end(self, path: str) -> IO[bytes]:
-        end = self._read(path, _END)
+        end = self._read_end(path, _END)
         needed = int.from_bytes(end[-_LENGTH_AND_MAGIC:][:4], "little") + _LENGTH_AND_MAGIC
-        return BytesIO(end if needed <= len(end) else self._read(path, needed))
+        return BytesIO(end if needed <= len(end) else self._read_end(path, needed))
 
     def scan(self, path: str) -> pl.LazyFrame:
         # Without a provider of its own, Polars takes the credentials that obstore takes.
@@ -136,17 +137,19 @@ class Bucket(Storage):
         with _explaining("write", path):
             obstore.put(self._store, self._key(path), content)
 
-    def _read(self, path: str, last: int | None = None) -> bytes:
-        """An object, or its `last` bytes."""
-        options: obstore.GetOptions = {}
+    def _read(self, path: str) -> bytes:
         with _explaining("read", path):
-            if last is not None:
-                options = {"range": self._last_bytes(path, last)}
-            return obstore.get(self._store, self._key(path), options=options).bytes().to_bytes()
+            return obstore.get(self._store, self._key(path)).bytes().to_bytes()
 
-    def _last_bytes(self, path: str, number: int) -> SuffixRange | tuple[int, int]:
-        """The range of the last bytes of an object, of which Azure's store must be told where they begin."""
-        if not _is_azure(self.address):
+    def _read_end(self, path: str, number: int) -> bytes:
+        """The last bytes of an object."""
+        with _explaining("read", path):
+            found = obstore.get(self._store, self._key(path), options={"range": self._last(path, number)})
+            return found.bytes().to_bytes()
+
+    def _last(self, path: str, number: int) -> SuffixRange | tuple[int, int]:
+        """The range of the last bytes of an object; Azure's store takes none that counts from the end."""
+        if _scheme(path) not in _AZURE:
             return {"suffix": number}
         size = obstore.head(self._store, self._key(path))["size"]
         return max(0, size - number), size
@@ -228,12 +231,11 @@ def _explaining(doing: str, path: str) -> Iterator[None]:
 
 
 def _advice(address: str) -> str:
-    found = _SETTINGS.get(bucket_address(address).partition("://")[0], _AZURE)
-    return f"look at the address, at {found} in the environment"
+    return f"look at the address, at {_SETTINGS[_scheme(address)]} in the environment"
 
 
-def _is_azure(address: str) -> bool:
-    return address.startswith(("az://", "abfs"))
+def _scheme(address: str) -> str:
+    return bucket_address(address).partition("://")[0]
 
 
 def _bucket(address: str) -> str:
