@@ -13,6 +13,7 @@ import io
 import json
 import logging
 import os
+import select
 import signal
 import sys
 import traceback
@@ -91,9 +92,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print_message("headwater: interrupted", WARNING)
         return _INTERRUPTED
     except OSError as error:
-        if error.errno not in _OF_OUTPUT or error.filename is not None:
+        if not _is_of_output(error):
             raise
         return _end_output(error)
+
+
+def _is_of_output(error: OSError) -> bool:
+    """Whether standard output is full, or its reader has closed it."""
+    if error.errno not in _OF_OUTPUT or error.filename is not None:
+        return False
+    if not isinstance(error, BrokenPipeError):
+        return True
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)  # asks for nothing else: an error is always told
+    return bool(poll.poll(0))
 
 
 def _explain_usage(error: click.UsageError) -> None:

@@ -39,6 +39,7 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
         source = table.pick("source", sources)
         schema, order_by = source.records.rows, table["order_by"].removeprefix("-")
         _check_old_images(table, source)
+        _check_signs(table, schema)
         table.check_columns("group", schema)
         table.check_columns("id", schema)
         table.check_columns("order_by", schema, [order_by])
@@ -60,6 +61,18 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
         """Open the source; its changes are whole and complete if a row is found by its values, not only by its id."""
         by_values = settings.repeats == "same-segment"
         return parts.open(pipeline.sources[0], needs_whole_rows=by_values, compacted=REFUSE if by_values else WARN)
+
+
+def _check_signs(table: Section, schema: Schema) -> None:
+    """Refuse a text that is a column's name, and also the descending order of another one."""
+    for key, texts in (("order_by", [table["order_by"]]), ("tie_break", table["tie_break"])):
+        for text in texts:
+            if text.startswith("-") and {text, text[1:]} <= {*schema.names}:
+                raise table.error(
+                    f"{text!r} is a column, and {text[1:]!r} in descending order: leave one of both columns out of the"
+                    " schema of the source",
+                    key,
+                )
 
 
 def _check_old_images(table: Section, source: SourceSettings) -> None:

@@ -197,6 +197,13 @@ class TestRun:
         assert done.returncode == 0
         assert "BrokenPipe" not in done.stderr
 
+    def test_another_pipe_that_broke_is_a_failure(self, config, monkeypatch):
+        monkeypatch.setattr(Headwater, "run", Mock(side_effect=BrokenPipeError(errno.EPIPE, "closed")))
+        with Path(os.devnull).open("w") as output:
+            monkeypatch.setattr(sys, "stdout", output)
+            with pytest.raises(BrokenPipeError):
+                main(["run", config, "--until-idle"])
+
     @pytest.mark.parametrize("arguments", [["run", "--until-idle", "--show", "ranked"], ["check"]])
     def test_an_output_that_is_full_is_told(self, config, tmp_path, arguments):
         records = "".join(json.dumps(line(2, number, "2024-03-01T09:00:00Z")) + "\n" for number in range(1000))

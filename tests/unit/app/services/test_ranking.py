@@ -43,3 +43,10 @@ def test_rows_that_are_found_by_their_old_image_need_it(deploy):
 )
 def test_rows_that_are_found_by_their_id_or_have_an_old_image_are_welcome(deploy, text):
     deploy(text)
+
+
+@pytest.mark.parametrize("order", ['order_by = "-at"', 'order_by = "at"\ntie_break = ["-at"]'])
+def test_a_column_that_is_also_the_descending_order_of_another_one_is_refused(deploy, order):
+    text = SAMPLE.replace("at timestamp", "at timestamp, `-at` timestamp").replace('order_by = "at"', order)
+    with pytest.raises(ConfigError, match="'-at' is a column, and 'at' in descending order: leave one of both columns"):
+        deploy(text)
