@@ -93,16 +93,17 @@ class ViewInputs(Source):
         try:
             self._lease(plan)
             places = self._places(plan)
+            inputs = {
+                name: ViewInput(self._service(name), self._pipelines.spec(each), places[name], before.get(name))
+                for name, each in self.settings.inputs.items()
+            }
+            # Files that came and went between two leased versions are in neither, and may be deleted at any time.
+            yield Batch(epoch, None, offsets, self.format, inputs=inputs)
         except VersionExpired as error:
             raise SourceUnavailable(
-                f"an input version of view {self.settings.pipeline!r} has expired just before it was read; the newest"
-                " version is read instead"
+                f"an input version of view {self.settings.pipeline!r} has expired before it was read; the newest"
+                f" version is read instead: {error}"
             ) from error
-        inputs = {
-            name: ViewInput(self._service(name), self._pipelines.spec(each), places[name], before.get(name))
-            for name, each in self.settings.inputs.items()
-        }
-        yield Batch(epoch, None, offsets, self.format, inputs=inputs)
 
     def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:
         """Nothing to check: the newest versions of the inputs are whole."""

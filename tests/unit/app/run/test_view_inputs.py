@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headwater.adapters.memory.store import MemoryStore
 from headwater.app.run.alerts import Alerts
+from headwater.domain.errors import VersionExpired
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -17,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from headwater import Headwater
+    from headwater.domain.ports import Version
     from headwater.domain.service.materialized_view import SourceExpr
 
 ORDERS = """
@@ -332,6 +335,23 @@ class TestLeases:
         assert self.readable(ran) == [3]
         leased = {(lease.holder, lease.id) for lease in ran.upkeep("orders").leases()}
         assert [holder for holder, _ in leased] == ["pipeline lines"]
+
+    def test_what_goes_while_its_changes_are_read_is_planned_again(
+        self, trial: Trial, ran: Headwater, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        whole, failed = MemoryStore.changed_keys, []
+
+        def go_once(store: MemoryStore, table: str, after: Version | None, until: Version) -> Any:
+            if table == "orders.current" and not failed:
+                failed.append(table)
+                raise VersionExpired("a file is gone")
+            return whole(store, table, after, until)
+
+        monkeypatch.setattr(MemoryStore, "changed_keys", go_once)
+        self.go_on(trial, ran, 20)
+        ran.run(["lines"], until_idle=True)
+        assert failed
+        assert self.recomputed(ran) == [(True, None), (False, 1)]
 
     def test_what_others_have_leased_stays(self, trial: Trial, ran: Headwater) -> None:
         for name in ("orders", "customers"):
