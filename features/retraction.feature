@@ -364,6 +364,22 @@ Feature: Changelog retraction
         | new   | 4      |
         | paid  | 1      |
 
+    @core
+    Scenario: A rebuild makes the cut again, for the source has no row of that past
+      When these lines arrive at orders
+        """
+        {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"paid","amount":10.50,"mtime":"2024-03-02 08:00:00"}}
+        """
+      And all pipelines run until idle
+      And order_states is cut at 2024-03-02
+      And the setting pipelines.order_states.measures = { orders = "count(*)", buyers = "count(user_id)" }
+      And the setting pipelines.order_states.past = { sql = "SELECT state, cast(orders as bigint) AS orders, 3L AS buyers FROM warehouse WHERE day = date_sub(:cut, 1)", tables = { warehouse = { path = "warehouse.csv", format = "csv" } }, holds = "totals" }
+      And order_states is rebuilt
+      Then order_states.totals shows exactly
+        | state | orders | buyers |
+        | new   | 5      | 3      |
+        | paid  | 1      | 1      |
+
     Scenario: A late record never changes today, and counts when the batch has run again
       When these lines arrive at orders
         """

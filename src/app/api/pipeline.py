@@ -31,6 +31,7 @@ from ..read.moments import Duration, Moment, Time, read_day, read_duration, read
 from ..read.status import PipelineStatus
 from ..read.waiting import wait_for
 from ..run import program_frames
+from ..run.cut import make_cut
 from ..run.loading import is_loading
 from ..run.replay import ReplayResult, replay
 from ..run.runner import Runner
@@ -305,7 +306,7 @@ class Pipeline(InProcess):
         default, today = (default_cut(each, self.clock.now()) for each in (self.ledger.watermark, None))
         day = default if cut is None else read_day(cut)
         self._check_past(day, max(default, today))
-        self.runner.do(partial(_roll, day))
+        self.runner.do(partial(make_cut, day))
         return day
 
     def _check_past(self, cut: date, reached: date) -> None:
@@ -353,12 +354,6 @@ class Pipeline(InProcess):
         """
         with self.runner.turn:  # a run in another thread may be planning its next epoch
             return status_of(self.runner, latency)
-
-
-def _roll(day: date, runner: Runner) -> None:
-    roll = runner.service.roll
-    assert roll is not None  # it has a `default_cut`
-    runner.amend(f"roll {day}", lambda _epoch, snapshot: roll(day, snapshot))
 
 
 def _check_order(earlier: Snapshot, later: Snapshot) -> None:

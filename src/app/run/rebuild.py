@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from attrs import define, field, frozen
 
@@ -16,6 +17,7 @@ from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceCha
 from ...domain.ledger.generation import GenerationRecord, Generations, read_generations
 from ...domain.ledger.ledger import Ledger, find_no_change
 from .beside import work_beside
+from .cut import make_cut
 from .loading import check_loaded, check_no_history
 from .rounds import run_all
 from .runner import Runner
@@ -149,8 +151,20 @@ class Rebuild:
         """Read what is new; returns whether nothing was published in the current generation meanwhile."""
         reached = self._latest().epoch.number
         self._drain(twin)
+        self._make_cut(twin)
         self._old.open()
         return not twin.stopping and self._latest().epoch.number == reached
+
+    def _make_cut(self, twin: Runner) -> None:
+        """Make the cut of a user-supplied past again: the source has no row of that past."""
+        given = twin.service.given_cut
+        if given is None or twin.ledger.latest is None:
+            return
+        with self.runner.engine.working():
+            self.runner.store.ensure(given.table, self._old.snapshot().versions)
+            there, made = given.read(self._old.snapshot()), given.read(twin.ledger.snapshot())
+        if there is not None and there != made:
+            twin.do(partial(make_cut, there))
 
     @contextmanager
     def _closing(self) -> Iterator[None]:

@@ -93,6 +93,19 @@ def one_of(*allowed: str) -> Callable[[object, Attribute[Any], Any], None]:
     return check
 
 
+@frozen
+class GivenCut:
+    """Where the cut of a user-supplied past is read.
+
+    Args:
+        table: the table that has it.
+        read: returns it for a publication; None if the past has not been read yet, or was made of the days that passed.
+    """
+
+    table: TableSpec
+    read: Callable[[Snapshot], date | None]
+
+
 class ServiceSettings(Protocol):
     """The settings of a service."""
 
@@ -132,6 +145,11 @@ class Service(Protocol):
 
     roll: Callable[[date, Snapshot], Step] | None = None
     """Moves the days before a cut into the past; None if the service has no past that is cut by day."""
+
+    given_cut: GivenCut | None = None
+    """The cut of a user-supplied past, which a rebuild makes again: the source has no row of that past. None without
+    such a past.
+    """
 
     settled: (
         Callable[[nw.LazyFrame[Any], Snapshot, tuple[KeyRange, ...], datetime | None], nw.LazyFrame[Any]] | None

@@ -20,7 +20,7 @@ from ...epoch.batch import Batch
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
 from ...table.view_spec import ViewSpec
-from ..base import ReadAt, Service, Step
+from ..base import GivenCut, ReadAt, Service, Step
 from ..input import PlainTable
 from ..measures import Measure
 from ..segments import Segments
@@ -59,6 +59,7 @@ class Retraction(Service):
         self._repeats = Repeats(settings, tables, engine)
         self._step = RetractionStep(settings, tables, days, self._repeats, engine, queries)
         self._views = RetractionViews(settings, tables, self._step, engine)
+        self.given_cut = GivenCut(tables.cut, self._step.given_cut) if settings.past else None
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         return self._step.step(batch, snapshot)

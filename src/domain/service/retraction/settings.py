@@ -21,6 +21,8 @@ from .past import PastTable
 
 _DAY = "day"
 AUTO, NONE = "auto", "none"
+PAST, GIVEN_PAST = "past", "a table of yours"
+"""The setting in a fingerprint, and its value for a user-supplied past."""
 STOP, ACCEPT = "stop", "accept"
 LOG_RESETS = (STOP, ACCEPT)
 REPEAT_WINDOW = timedelta(minutes=10)
@@ -168,7 +170,7 @@ class RetractionSettings:
             "deleted_at": self.deleted_at,
             "time_zone": self.time_zone,
             "identity": ", ".join(identity) or "auto or none",
-            "past": "a table of yours" if self.past else "made of the days that passed",
+            PAST: GIVEN_PAST if self.past else "made of the days that passed",
         }
         typed = dict.fromkeys((*self.used_columns, *filter(None, (self.updated_at, self.deleted_at))))
         return fingerprint(

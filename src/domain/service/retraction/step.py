@@ -19,6 +19,7 @@ from ...source import dead_letter
 from ...source.dead_letter import or_else
 from ...table.change import Change
 from ...table.collect import collect_small
+from ...table.fingerprint import recorded_setting
 from ...table.groups import as_key
 from ...table.row_kind import INSERT, ROW_KIND
 from ..base import Step
@@ -29,7 +30,7 @@ from .daily_sums import Update, merge_changes
 from .days import assign_day, deduplicate
 from .jumps import Jump
 from .repeats import REPEAT, Repeats
-from .settings import STOP, RetractionSettings
+from .settings import GIVEN_PAST, PAST, STOP, RetractionSettings
 from .tables import CUT, NAME, PARTITION, TIMES, VALUE, RetractionTables
 
 _DEAD, _UNPLACED = "_dead", "_unplaced"
@@ -143,6 +144,14 @@ class RetractionStep:
     def _read_cut(self, snapshot: Snapshot) -> int | None:
         lines = collect_small(snapshot.read(self.tables.cut.name))
         return lines[0][CUT] if lines else None
+
+    def given_cut(self, snapshot: Snapshot) -> date | None:
+        """The cut of the past at a publication, if that is a user-supplied one; None if there is no past yet."""
+        built = snapshot.publication.fingerprint if snapshot.publication else ""
+        if recorded_setting(built, PAST) not in (None, GIVEN_PAST) or snapshot.version(self.tables.cut.name) is None:
+            return None
+        number = self._read_cut(snapshot)
+        return None if number is None else _day(number)
 
     def default_cut(self, watermark: datetime | None, now: datetime) -> date:
         """Return the day of the watermark, or today in the pipeline's zone if there is no watermark."""
