@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import accumulate
+from itertools import accumulate, pairwise
 from typing import TypeAlias
 
 from attrs import define, evolve, field, frozen
@@ -192,17 +192,23 @@ def judge(
         One verdict per version, table by table, newest first. Always kept: the latest publication, newer commits (an
         epoch may be in progress), and leased versions.
     """
-    case = _Case(retention, publications, now)
+    leases = [lease for history in tables.values() for lease in history.leases if lease.live(now)]
+    case = _Case(retention, publications, now, _bridges(publications, leases))
     return [verdict for table, history in tables.items() for verdict in case.verdicts(table, history)]
 
 
 @define(eq=False)
 class _Case:
-    """The inputs of all verdicts on a pipeline; publications are identified by their index in the list."""
+    """The inputs of all verdicts on a pipeline; publications are identified by their index in the list.
+
+    Args:
+        bridges: see `_bridges`.
+    """
 
     retention: Retention
     publications: Sequence[Publication]
     now: datetime
+    bridges: Collection[tuple[str, str]]
     _pinned: dict[tuple[str, str], list[int]] = field(init=False, factory=lambda: defaultdict(list))
     _superseded: Sequence[datetime | None] = field(init=False)
     _rules: Sequence[Rule] = field(init=False)
@@ -231,6 +237,8 @@ class _Case:
             yield Reason("newer than the newest publication: an epoch or upkeep may build on it", _NEWER)
         yield from self._publication_reasons(self._pinned[table, commit.version])
         yield from _lease_reasons(history.leases, commit, self.now)
+        if (table, commit.version) in self.bridges:
+            yield Reason("the table begins with it: a leased publication of before is found through it", "that lease")
         if self.retention.endless:
             yield Reason("no retention is set", "a retention")
 
@@ -243,6 +251,18 @@ class _Case:
                 last, first = (self.publications[place].epoch.number for place in (newest, oldest))
                 epochs = f"epoch {last}" if first == last else f"epochs {first} to {last}"
                 yield evolve(reason, why=f"{epochs}: {reason.why}")
+
+
+def _bridges(publications: Sequence[Publication], leases: Collection[Lease]) -> set[tuple[str, str]]:
+    """The versions with which tables begin after leased publications, by table.
+
+    Publications are found one after the other, each in a commit of the table that was last at its time. The log of a
+    table that was added since must thus reach back to its beginning.
+    """
+    leased = {(lease.table, str(lease.version)) for lease in leases}
+    places = [place for place, each in enumerate(publications) if not leased.isdisjoint(each.tables.items())]
+    since = publications[: max(places, default=0) + 1]
+    return {found for newer, older in pairwise(since) for found in newer.tables.items() if found[0] not in older.tables}
 
 
 def _rules(retention: Retention, superseded: Sequence[datetime | None], now: datetime) -> list[Rule]:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import evolve
 
 from headwater.domain.epoch.epoch import Epoch, Publication
 from headwater.domain.errors import ConfigError
@@ -288,6 +289,16 @@ class TestLeases:
         assert kept(Retention(1), published(3), leased, 1001) == [2]
         told = reasons(Retention(1), published(3), leased)
         assert told["0"] == ("leased by nightly until 2024-03-11T04:41:00Z (p-1)",)
+
+    @pytest.mark.parametrize(("minute", "stays"), [(1000, ["9", "7"]), (1001, ["9"])])
+    def test_a_table_that_came_after_a_leased_publication_is_kept_from_its_beginning(
+        self, minute: int, stays: list[str]
+    ) -> None:
+        of_b = {0: {"b": "1"}, 1: {}, 2: {"b": "7"}, 3: {"b": "8"}, 4: {"b": "9"}}  # it was taken out for an epoch
+        publications = [publication(number, **of_b[number]) for number in reversed(range(5))]
+        tables = {"a": history(*range(5), leases=[evolve(self.LEASE, version="1")]), "b": history(1, 7, 8, 9)}
+        verdicts = judge(Retention(1), publications, tables, START + minute * MINUTE)
+        assert [each.commit.version for each in verdicts if each.table == "b" and each.reasons] == stays
 
     def test_a_lease_is_written_and_read_back(self) -> None:
         assert Lease.from_json(self.LEASE.to_json()) == self.LEASE
