@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 from collections import Counter
+from concurrent.futures import Future
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import pairwise
@@ -453,6 +454,29 @@ class TestLookups(LocalDelta):
             file.unlink()
         with pytest.raises(HeadwaterError):
             found()
+
+    @pytest.mark.parametrize("most", [512, 2])
+    def test_a_commit_is_no_work_for_the_indexes_of_other_partitions(
+        self, monkeypatch: pytest.MonkeyPatch, most: int
+    ) -> None:
+        """They follow when they are asked; what too many commits have passed by is read, and then made anew."""
+        monkeypatch.setattr(lookups, "_MOST_BEHIND", most)
+        store = LocalDeltaStore(str(self.root))
+        table = self.table(store, COUNTS)
+        table.commit(merge=[(day, "a", visitor, 0, day, visitor) for day in (1, 2) for visitor in range(100)])
+        for day in (1, 1, 2, 2):
+            assert self.counts(table, day) == bag((day, "a", 1, 0, day, 1))
+        works: list[object] = []
+        with monkeypatch.context() as patched:
+            patched.setattr(lookups.thread, "submit", lambda work: (works.append(work), Future())[1])
+            for _ in range(3):
+                table.commit(merge=[(2, "a", 1, 0, 1, 1)])
+        assert len(works) == min(3, most)
+        for _ in range(3):
+            assert self.counts(table, 1) == bag((1, "a", 1, 0, 1, 1))
+            assert self.counts(table, 2) == bag((2, "a", 1, 0, 5, 1))
+        table.commit(merge=[(1, "a", 1, 0, 1, 9)])
+        assert self.counts(table, 1) == bag((1, "a", 1, 0, 2, 9))
 
     def test_an_index_follows_commits_before_it_is_asked_again(self) -> None:
         store = LocalDeltaStore(str(self.root), cache=FileCache(limit=0))

@@ -1,7 +1,8 @@
 """Lookups by key in tables of numbers and times, answered from memory.
 
 The rows of a partition that lookups ask for are indexed when they are asked for again. The index follows the table's
-log: it takes in the rows of each commit since. So it has the rows of exactly one version, whoever made the commits.
+log: it takes in the rows of each commit since. So it has the rows of exactly one version, whoever made the commits. A
+commit costs what the partitions that it touches cost, however many are indexed.
 """
 
 from __future__ import annotations
@@ -44,6 +45,9 @@ _FEW = 8
 """Up to this number of stored rows for each key asked for, the first lookup makes the index: it costs little more."""
 _MOST_PLACES = 64
 """Keys in more partitions are read."""
+_MOST_BEHIND = 512
+"""An index that more commits have passed by is made anew when it is asked for."""
+_MOST_ENTRIES = 10_000
 _ROW = "_row"
 _OF_ONE_SIZE = INTEGERS | FLOATS | TIMES
 
@@ -237,7 +241,9 @@ def _without_nulls(rows: pl.DataFrame, folds: Mapping[str, Fold]) -> pl.DataFram
 
 
 def _added_since(version: int, stored: LocalVersion, place: PartitionValues) -> list[DataFile] | None:
-    """The files that were added to a partition since; None if rows were removed, or the commits are gone."""
+    """The files that were added to a partition since; None if rows were removed, or the commits are gone or many."""
+    if stored.version - version > _MOST_BEHIND:
+        return None
     try:
         commits = [stored.log.commit(number) for number in range(version + 1, stored.version + 1)]
     except VersionExpired:
@@ -289,19 +295,31 @@ class Lookups:
     ) -> list[tuple[pl.Series, pl.DataFrame]] | None:
         """What the index of each partition that has keys answers, with the places of these keys; None if one cannot."""
         answers = []
-        for part, place, files in lookup.split(stored):
-            entry = self._use(lookup.name(stored.log.path, place))
-            answer = entry.ask(part.lookup, stored, files, question)
-            self._drop_most(entry)
-            if answer is None:
-                return None
-            answers.append((part.at, answer))
-        return answers
+        try:
+            for part, place, files in lookup.split(stored):
+                entry = self._use(lookup.name(stored.log.path, place))
+                answer = entry.ask(part.lookup, stored, files, question)
+                if entry.size > self.limit:
+                    entry.fail()
+                if answer is None:
+                    return None
+                answers.append((part.at, answer))
+            return answers
+        finally:
+            self._drop_most()
 
     def follow(self, stored: LocalVersion) -> None:
-        """Bring the indexes of a table to a version in another thread, before they are asked for it."""
+        """Bring the indexes that a table's last commit touches to its version, before they are asked for it.
+
+        Another thread does it. The other indexes follow when they are asked.
+        """
+        touched = {file.place for file in stored.log.commit(stored.version).added}
         with self._lock:
-            entries = [(place, entry) for (path, place, *_), entry in self._entries.items() if path == stored.log.path]
+            entries = [
+                (place, entry)
+                for (path, place, *_), entry in self._entries.items()
+                if place in touched and path == stored.log.path
+            ]
         for place, entry in entries:
             try:
                 work = entry.following(stored, place)
@@ -317,13 +335,12 @@ class Lookups:
             self._entries.move_to_end(name)
             return entry
 
-    def _drop_most(self, newest: _Entry) -> None:
-        """Drop what is beyond the limit."""
-        if newest.size > self.limit:
-            newest.fail()
+    def _drop_most(self) -> None:
+        """Drop what is beyond the limits."""
         with self._lock:
-            while sum(each.size for each in self._entries.values()) > self.limit:
-                self._entries.popitem(last=False)
+            size = sum(each.size for each in self._entries.values())
+            while self._entries and (size > self.limit or len(self._entries) > _MOST_ENTRIES):
+                size -= self._entries.popitem(last=False)[1].size
 
 
 def _put_together(height: int, dtype: pl.DataType, parts: Sequence[tuple[pl.Series, pl.Series]]) -> pl.Series:
