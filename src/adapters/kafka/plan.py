@@ -212,6 +212,12 @@ def slices(offsets: OffsetRange) -> list[Slice]:
     return found
 
 
+def is_held(offsets: OffsetRange, held: Mapping[Partition, OffsetBounds]) -> bool:
+    """Whether the partitions of a range begin no later than it does."""
+    lows = {each: bounds.low for each, bounds in held.items()}
+    return all(lows.get((each.topic, each.partition), each.start) <= each.start for each in slices(offsets))
+
+
 def count(offsets: OffsetRange) -> int:
     """The number of offsets in a range."""
     return sum(each.end - each.start for each in slices(offsets))

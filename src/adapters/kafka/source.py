@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from itertools import chain
 
 from attrs import define, field
@@ -79,15 +79,16 @@ class KafkaSource(StreamSource):
         found = planning.plan(after, held, limit.rows)
         if found is None or limit.bytes is None:
             return found
+        if self._mean_bytes is None and planning.count(found) > _FEW:
+            self._learn_from_next(after, held, found)
         if self._mean_bytes is None:
-            few = planning.plan(after, held, _FEW)
-            if few is None or few == found:
-                return found
-            self._learn_size(self._reader.runs(planning.slices(few)))
-            if self._mean_bytes is None:  # these offsets have no records, and are soon passed
-                return few
+            return found
         rows = max(int(limit.bytes / self._mean_bytes), 1)
         return found if planning.count(found) <= rows else planning.plan(after, held, rows)
+
+    def readable(self, offsets: OffsetRange) -> bool:
+        """Whether no record of a range has been removed; see `Source.readable`."""
+        return planning.is_held(offsets, self._reader.offset_bounds())
 
     def check_after(self, after: Offsets) -> None:
         planning.check_kind(after)
@@ -102,6 +103,16 @@ class KafkaSource(StreamSource):
     def _rereading(self) -> ReadAgain:
         """The reader of dead letters of these topics."""
         return JsonDeadLetters(self.spec) if self._registry is None else RegistryDeadLetters(self.spec, self._registry)
+
+    def _learn_from_next(
+        self, after: Offsets | None, held: Mapping[planning.Partition, planning.OffsetBounds], found: OffsetRange
+    ) -> None:
+        """Learn the mean size from the next records; a compacted topic may have none at many offsets in a row."""
+        few, some = _FEW, None
+        while self._mean_bytes is None and some != found:
+            some = planning.plan(after, held, few) or found
+            self._learn_size(self._reader.runs(planning.slices(some)))
+            few *= 10
 
     def _learn_size(self, runs: Iterator[Run]) -> Iterator[Run]:
         """Learn the mean size of records from the first ones; return all of them."""

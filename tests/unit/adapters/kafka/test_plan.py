@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from attrs import evolve
 
-from headwater.adapters.kafka.plan import OffsetBounds, check_complete, check_rebuilt, plan, start_at
+from headwater.adapters.kafka.plan import OffsetBounds, check_complete, check_rebuilt, is_held, plan, start_at
 from headwater.domain.epoch.epoch import OffsetRange, add_beginnings
 from headwater.domain.errors import ConfigError, SourceChanged
 from headwater.domain.source.topic_group import join_ranges
@@ -158,3 +158,10 @@ def test_the_first_range_of_a_group_has_the_starts_of_its_topics() -> None:
     assert found
     assert (found.after, found.until) == ({"a": {"t": {"0": 10, "1": 0}}}, {"a": {"t": {"0": 40, "1": 5}}})
     assert join_ranges(found.until, {"a": None, "b": None}, {}) is None
+
+
+@pytest.mark.parametrize(("start", "low", "readable"), [(10, 10, True), (10, 11, False), (40, 50, True)])
+def test_an_unfinished_epoch_is_repeated_if_its_records_are_there(start: int, low: int, *, readable: bool) -> None:
+    """Partition 0 may have nothing to be read again; topic u has left the source."""
+    begun = OffsetRange({"t": {"0": start, "1": 0}, "u": {"0": 0}}, {"t": {"0": 40, "1": 5}, "u": {"0": 1}})
+    assert is_held(begun, held(low)) is readable
