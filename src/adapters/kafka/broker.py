@@ -11,10 +11,11 @@ from attrs import define, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient
 
-from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
+from ...domain.errors import ConfigError, SourceUnavailable
 from .clients import create_client
+from .errors import translate_errors
 from .plan import OffsetBounds, Partition, Slice
-from .reading import GONE, Reading
+from .reading import Reading
 from .runs import Run
 from .settings import KafkaSettings, client_options
 from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, Topic, find, find_compacted
@@ -89,8 +90,13 @@ class TopicReader:
                     raise SourceUnavailable(f"Kafka at {self.settings.servers} stopped answering; is the broker up?")
 
     def compacted_topics(self) -> list[str]:
-        """The topics that are compacted, as far as the broker shows it."""
-        return find_compacted(self._open_admin(), self.settings.topics)
+        """The topics that are compacted, as far as the broker shows it.
+
+        Raises:
+            SourceUnavailable: the cluster does not answer.
+        """
+        with translate_errors(self.settings):
+            return find_compacted(self._open_admin(), self.settings.topics)
 
     def _open_admin(self) -> AdminClient:
         if self._admin is None:
@@ -120,10 +126,8 @@ class TopicReader:
             reading = Reading(create_client(Consumer, _consumer_options(self.settings), self.settings))
         with ExitStack() as closing:
             closing.callback(reading.consumer.close)
-            try:
+            with translate_errors(self.settings):
                 yield reading
-            except KafkaException as error:
-                raise _translate(error, self.settings) from error
             closing.pop_all()
         idle.append(reading)
 
@@ -157,17 +161,6 @@ def _consumer_options(settings: KafkaSettings) -> dict[str, Any]:
         # Errors come as exceptions; the client's own lines on standard error would only repeat them.
         "log_level": 0,
     }
-
-
-def _translate(error: KafkaException, settings: KafkaSettings) -> Exception:
-    cause: KafkaError = error.args[0]
-    if cause.code() in GONE:
-        return SourceChanged(
-            f"Kafka topics {', '.join(settings.topics)}: records to be read again are gone: {cause.str()}"
-        )
-    return SourceUnavailable(
-        f"Kafka at {settings.servers} cannot be read just now ({cause.str()}); is the broker up, and the address right?"
-    )
 
 
 def _watermarks(consumer: Consumer, partition: Partition) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Translates errors of a Kafka sink into Headwater's errors."""
+"""Translates errors of Kafka's clients into Headwater's errors."""
 
 from __future__ import annotations
 
@@ -7,22 +7,35 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ...domain.errors import ConfigError, EpochConflict, SinkUnavailable
-from .settings import SinkSettings
+from ...domain.errors import ConfigError, EpochConflict, SinkUnavailable, SourceChanged, SourceUnavailable
+from .settings import KafkaSettings, SinkSettings
 
+GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+"""The errors of an offset that a partition does not have."""
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 
 
 @contextmanager
-def translate_errors(settings: SinkSettings) -> Iterator[None]:
-    """Translate the errors of a client of the sink's cluster."""
+def translate_errors(settings: KafkaSettings | SinkSettings) -> Iterator[None]:
+    """Translate the errors of a client of the cluster of a source or a sink."""
     try:
         yield
     except KafkaException as error:
-        raise _translate(error.args[0], settings) from error
+        of = _of_source if isinstance(settings, KafkaSettings) else _of_sink
+        raise of(error.args[0], settings) from error
 
 
-def _translate(cause: KafkaError, settings: SinkSettings) -> Exception:
+def _of_source(cause: KafkaError, settings: KafkaSettings) -> Exception:
+    if cause.code() in GONE:
+        return SourceChanged(
+            f"Kafka topics {', '.join(settings.topics)}: records to be read again are gone: {cause.str()}"
+        )
+    return SourceUnavailable(
+        f"Kafka at {settings.servers} cannot be read just now ({cause.str()}); is the broker up, and the address right?"
+    )
+
+
+def _of_sink(cause: KafkaError, settings: SinkSettings) -> Exception:
     if cause.code() in _FENCED:
         return EpochConflict(
             f"another run publishes to topic {settings.topic!r} by now (or this epoch took longer than"

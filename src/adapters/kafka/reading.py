@@ -13,6 +13,7 @@ from typing import Any
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from .errors import GONE
 from .plan import Partition, Slice
 from .runs import Run
 
@@ -23,8 +24,6 @@ _MESSAGE_BYTES = 200
 """What a message takes in memory besides its record, about."""
 _MOST_KEPT = 2**24
 """Bytes in memory of what is kept for the next slices."""
-GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-"""The errors of an offset that a partition does not have."""
 
 
 @define

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,14 @@ POLL_SECONDS = 0.1
 _UNKNOWN_SECONDS = 3.0
 """So long a broker may not know a topic: one that was just created, or any after a restart of its own."""
 NO_ID = str(Uuid(0, 0))
+_NOT_SHOWN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.UNSUPPORTED_VERSION,
+    KafkaError.INVALID_REQUEST,
+    KafkaError._UNSUPPORTED_FEATURE,
+)
+"""The errors of a broker that never shows settings: it takes a right of its own, and not every kind of broker does."""
 
 
 @frozen
@@ -68,14 +75,22 @@ def find(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
 
 
 def find_compacted(admin: AdminClient, names: Collection[str]) -> list[str]:
-    """The topics whose ``cleanup.policy`` has ``compact``; without those whose settings the broker does not show."""
+    """The topics whose ``cleanup.policy`` has ``compact``; without those whose settings the broker does not show.
+
+    Raises:
+        KafkaException: the cluster does not answer.
+    """
     asked = admin.describe_configs(
         [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names], request_timeout=ANSWER_SECONDS
     )
     found = []
     for topic, answer in asked.items():
-        with suppress(KafkaException):  # to show settings needs a right of its own, and not every kind of broker does
+        try:
             policy = answer.result().get("cleanup.policy")
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_SHOWN:
+                raise
+        else:
             if policy and "compact" in (policy.value or ""):
                 found.append(topic.name)
     return found
