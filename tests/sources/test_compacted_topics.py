@@ -10,9 +10,9 @@ from uuid import uuid4
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient
 
 from headwater import Headwater
+from headwater.adapters.kafka.clients import Admin
 from headwater.domain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ def test_a_ranking_warns_once(kafka: KafkaBroker, caplog: pytest.LogCaptureFixtu
     assert caplog.messages == []
 
 
-class Failing(AdminClient):
+class Failing(Admin):
     """A client whose first question about settings fails."""
 
     error: ClassVar[int]
@@ -102,7 +102,7 @@ class Failing(AdminClient):
 
 def failing(monkeypatch: pytest.MonkeyPatch, error: int) -> type[Failing]:
     made = type("Failing", (Failing,), {"error": error})
-    monkeypatch.setattr("headwater.adapters.kafka.broker.AdminClient", made)
+    monkeypatch.setattr("headwater.adapters.kafka.broker.Admin", made)
     return made
 
 

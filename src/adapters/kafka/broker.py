@@ -9,10 +9,9 @@ from typing import Any
 
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
 from ...domain.errors import ConfigError, SourceUnavailable
-from .clients import create_client
+from .clients import Admin, create_client
 from .errors import translate_errors
 from .plan import OffsetBounds, Partition, Slice
 from .reading import Reading
@@ -42,7 +41,7 @@ class TopicReader:
     _idle: list[Reading] = field(init=False, factory=list)
     _planning: list[Reading] = field(init=False, factory=list)
     """For offset bounds: on a connection of its own, a request does not wait behind one for records to come."""
-    _admin: AdminClient | None = field(init=False, default=None)
+    _admin: Admin | None = field(init=False, default=None)
     _topic_ids: Mapping[str, str] | None = field(init=False, default=None)
 
     def offset_bounds(self) -> dict[Partition, OffsetBounds]:
@@ -98,9 +97,9 @@ class TopicReader:
         with translate_errors(self.settings):
             return find_compacted(self._open_admin(), self.settings.topics)
 
-    def _open_admin(self) -> AdminClient:
+    def _open_admin(self) -> Admin:
         if self._admin is None:
-            self._admin = create_client(AdminClient, client_options(self.settings), self.settings)
+            self._admin = create_client(Admin, client_options(self.settings), self.settings)
         return self._admin
 
     def _describe(self) -> dict[str, Topic]:
@@ -138,7 +137,7 @@ def check_options(settings: KafkaSettings) -> None:
     Raises:
         ConfigError: they refuse one.
     """
-    create_client(AdminClient, client_options(settings), settings)
+    create_client(Admin, client_options(settings), settings)
     create_client(Consumer, _consumer_options(settings), settings).close()
 
 

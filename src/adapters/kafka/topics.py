@@ -11,7 +11,7 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from .clients import Admin
 
 ANSWER_SECONDS = 5.0
 POLL_SECONDS = 0.1
@@ -42,27 +42,28 @@ class Topic:
     id: str
 
 
-def describe(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
+def describe(admin: Admin, names: Collection[str]) -> dict[str, Topic]:
     """Topics by name; those that do not exist are left out.
 
     Raises:
-        KafkaException: the cluster does not answer.
+        KafkaException: the cluster does not answer, or refuses.
     """
-    asked = admin.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_SECONDS)
     found = {}
-    for name, answer in asked.items():
-        try:
-            described = answer.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise
-        else:
-            numbers = sorted(each.id for each in described.partitions)
-            found[name] = Topic(tuple(numbers), str(described.topic_id))
+    with admin.logged_in():
+        asked = admin.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_SECONDS)
+        for name, answer in asked.items():
+            try:
+                described = answer.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+            else:
+                numbers = sorted(each.id for each in described.partitions)
+                found[name] = Topic(tuple(numbers), str(described.topic_id))
     return found
 
 
-def find(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
+def find(admin: Admin, names: Collection[str]) -> dict[str, Topic]:
     """Topics by name, as `describe`; those that the broker does not know are asked for again for a few seconds.
 
     Raises:
@@ -74,7 +75,7 @@ def find(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
     return found
 
 
-def find_compacted(admin: AdminClient, names: Collection[str]) -> list[str]:
+def find_compacted(admin: Admin, names: Collection[str]) -> list[str]:
     """The topics whose ``cleanup.policy`` has ``compact``; without those whose settings the broker does not show.
 
     Raises:
