@@ -243,6 +243,15 @@ def test_a_decimal_has_all_its_digits_whatever_the_precision_says(registry: Sche
     assert found[2]["_error"].startswith("column 'd': decimal(18,2) wanted, not 1111")
 
 
+@pytest.mark.parametrize(
+    "text", ["0123456789ABCDEF0123456789ABCDEF", "{6F9619FF-8B86-D011-B42D-00C04FC964FF}", "a", ""]
+)
+def test_the_text_of_a_uuid_is_as_it_was_sent(registry: SchemaRegistry, text: str) -> None:
+    registry.add(1, record(("u", ["null", logical("string", "uuid")])))
+    (row,) = decoded(registry, spec("u string"), registry.message(1, {"u": text}, record(("u", ["null", "string"]))))
+    assert (row["u"], row["_error"], json.loads(row["_raw"])) == (text, None, {"u": text})
+
+
 def test_a_uuid_may_be_16_bytes(registry: SchemaRegistry) -> None:
     def order(size: int) -> Any:
         return record(

@@ -164,14 +164,18 @@ def _known(registry: Registry, answer: Mapping[str, Any], *, connect: bool, name
 
 
 def _adapted(schema: Any, *, connect: bool) -> Any:
-    """A schema with `_DECIMAL` and `_UUID`; for `connect`, its times of Kafka Connect have no logical type."""
+    """A schema with `_DECIMAL` and `_UUID`; for `connect`, its times of Kafka Connect have no logical type.
+
+    UUIDs that are texts have none either: fastavro would rewrite some, and refuse others.
+    """
     if isinstance(schema, list):
         return [_adapted(each, connect=connect) for each in schema]
     if not isinstance(schema, dict):
         return schema
     adapted = {name: _adapted(each, connect=connect) for name, each in schema.items()}
     kind = schema.get("logicalType")
-    if connect and "connect.name" in schema and kind in _TIMES:
+    is_text = kind == "uuid" and schema.get("type") == "string"
+    if is_text or (connect and "connect.name" in schema and kind in _TIMES):
         del adapted["logicalType"]
     elif kind == "decimal" and "precision" in schema:
         adapted["logicalType"] = _DECIMAL
