@@ -243,6 +243,15 @@ def test_a_decimal_has_all_its_digits_whatever_the_precision_says(registry: Sche
     assert found[2]["_error"].startswith("column 'd': decimal(18,2) wanted, not 1111")
 
 
+@pytest.mark.parametrize(
+    "text", ["0123456789ABCDEF0123456789ABCDEF", "{6F9619FF-8B86-D011-B42D-00C04FC964FF}", "a", ""]
+)
+def test_the_text_of_a_uuid_is_as_it_was_sent(registry: SchemaRegistry, text: str) -> None:
+    registry.add(1, record(("u", ["null", logical("string", "uuid")])))
+    (row,) = decoded(registry, spec("u string"), registry.message(1, {"u": text}, record(("u", ["null", "string"]))))
+    assert (row["u"], row["_error"], json.loads(row["_raw"])) == (text, None, {"u": text})
+
+
 def test_a_uuid_may_be_16_bytes(registry: SchemaRegistry) -> None:
     def order(size: int) -> Any:
         return record(
@@ -287,6 +296,27 @@ def test_a_schema_may_be_a_name_or_a_union_of_names(registry: SchemaRegistry) ->
         ("Bob", None, None),
         (None, "Bern", None),
     ]
+
+
+def test_a_message_that_contains_itself_too_often_is_a_dead_letter(registry: SchemaRegistry) -> None:
+    item = record(
+        ("id", "int"), ("amount", logical("bytes", "decimal", precision=5, scale=2)), ("next", ["null", "Order"])
+    )
+    registry.add(1, item)
+    registry.add(2, record(("item", "shop.Order"), name="Box"), references=[{"subject": "item", "version": 1}])
+    registry.answers["/subjects/item/versions/1"] = {"schema": json.dumps(item)}
+    registry.add(3, record(("next", "Order")))
+    short, long = (b"\x02\x02\x01\x02" * levels + b"\x02\x02\x01\x00" for levels in (2, 50_000))
+    header = [b"\0\0\0\0" + bytes([number]) for number in (1, 2, 3)]
+    declared = spec("id int, amount decimal(5,2), next string, item string")
+    fine, *deep, without_end = decoded(
+        registry, declared, header[0] + short, header[0] + long, header[1] + long, header[2] + b"x"
+    )
+    assert (fine["id"], fine["amount"], fine["_error"]) == (1, Decimal("0.01"), None)
+    assert json.loads(fine["next"])["next"] == {"id": 1, "amount": 0.01, "next": None}
+    for row in (*deep, without_end):
+        assert row["_error"] == "nested too deeply"
+        assert row["_bytes"]
 
 
 def test_what_cannot_be_decoded_is_a_dead_letter_and_is_read_again(registry: SchemaRegistry) -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import logging
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 from uuid import uuid4
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
 from headwater import Headwater
-from headwater.adapters.kafka.topics import find_compacted
+from headwater.adapters.kafka.clients import Admin
 from headwater.domain.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.kafka
 
 DEPLOYMENT = """
+[run]
+retry_wait = "10ms"
 [backend]
 name = "memory"
 [sources.cars]
@@ -83,11 +85,41 @@ def test_a_ranking_warns_once(kafka: KafkaBroker, caplog: pytest.LogCaptureFixtu
     assert caplog.messages == []
 
 
-def test_a_broker_that_shows_no_settings_is_taken_for_one_without_compaction() -> None:
-    class Denying:
-        def describe_configs(self, topics: list[Any], **_: object) -> dict[Any, Future[Any]]:
-            denied: Future[Any] = Future()
-            denied.set_exception(KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
-            return dict.fromkeys(topics, denied)
+class Failing(Admin):
+    """A client whose first question about settings fails."""
 
-    assert find_compacted(Denying(), ["cars"]) == []  # type: ignore[arg-type]
+    error: ClassVar[int]
+    asked: ClassVar[int] = 0
+
+    def describe_configs(self, topics: list[Any], **more: Any) -> dict[Any, Future[Any]]:
+        type(self).asked += 1
+        if self.asked > 1:
+            return dict(super().describe_configs(topics, **more))
+        failed: Future[Any] = Future()
+        failed.set_exception(KafkaException(KafkaError(self.error)))
+        return dict.fromkeys(topics, failed)
+
+
+def failing(monkeypatch: pytest.MonkeyPatch, error: int) -> type[Failing]:
+    made = type("Failing", (Failing,), {"error": error})
+    monkeypatch.setattr("headwater.adapters.kafka.broker.Admin", made)
+    return made
+
+
+@pytest.mark.parametrize("error", [KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.UNSUPPORTED_VERSION])
+def test_a_broker_that_shows_no_settings_is_taken_for_one_without_compaction(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    client = failing(monkeypatch, error)
+    run(kafka, topic_with(kafka, "compact"), RETRACTION, times=2)
+    assert client.asked == 1
+
+
+@pytest.mark.parametrize("error", [KafkaError._TIMED_OUT, KafkaError.UNKNOWN_TOPIC_OR_PART])
+def test_a_broker_that_does_not_answer_is_asked_again(
+    kafka: KafkaBroker, monkeypatch: pytest.MonkeyPatch, error: int
+) -> None:
+    client = failing(monkeypatch, error)
+    with pytest.raises(ConfigError, match="is compacted"):
+        run(kafka, topic_with(kafka, "compact"), RETRACTION)
+    assert client.asked == 2

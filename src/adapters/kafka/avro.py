@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
 from io import BytesIO
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 from uuid import UUID
 
 import msgspec
-from attrs import define
+from attrs import define, frozen
 
 from ...domain.errors import NotInstalled
 from ...domain.source.changelog.values import scaled
@@ -21,6 +21,7 @@ from .registry import Registry, SchemaKind
 
 try:
     from fastavro import parse_schema, schemaless_reader
+    from fastavro._read_py import schemaless_reader as python_reader
     from fastavro.read import LOGICAL_READERS
     from fastavro.schema import SchemaParseException, UnknownType
 except ImportError as missing:
@@ -64,7 +65,7 @@ class AvroParser(MessageParser):
         schema, stream = self._schema(number, _CONNECT if self.changelog else _PLAIN), BytesIO(raw)
         stream.seek(HEADER)
         try:
-            read: Any = schemaless_reader(stream, schema.parsed, None)
+            read: Any = schema.parsed.read(stream, schema.parsed.schema, None)
             record = msgspec.to_builtins(read[_WHOLE], builtin_types=(Decimal, bytes))
         except _UNREADABLE as error:
             raise Undecodable(f"not a record of schema {number}: {str(error) or type(error).__name__}") from error
@@ -78,7 +79,7 @@ class AvroParser(MessageParser):
 @lru_cache(maxsize=4096)
 def _described(registry: Registry, number: int) -> dict[str, Any] | None:
     """The columns of Debezium's envelope, as Kafka Connect describes them in JSON; None if it has no ``after``."""
-    parsed = registry.schema(number, _CONNECT).parsed
+    parsed = registry.schema(number, _CONNECT).parsed.schema
     named, whole = parsed["__named_schemas"], parsed["fields"][0]["type"]
     for each in () if isinstance(whole, list) else _of_kind(whole, "fields", named).get("fields", ()):
         if each["name"] == "after":
@@ -113,11 +114,39 @@ def _branches(type_: Any) -> list[Any]:
     return type_ if isinstance(type_, list) else [type_]
 
 
-def _parse(registry: Registry, answer: Mapping[str, Any], *, connect: bool) -> Any:
+@frozen(eq=False)
+class _Parsed:
+    """A parsed schema.
+
+    Args:
+        schema: as fastavro parses it.
+        read: reads the messages that were written with it.
+    """
+
+    schema: Any
+    read: Callable[..., Any]
+
+
+def _parse(registry: Registry, answer: Mapping[str, Any], *, connect: bool) -> _Parsed:
     """Parse a schema as that of the only field of a record."""
     named: dict[str, Any] = {}
     only = {"name": _WHOLE, "type": _known(registry, answer, connect=connect, named=named)}
-    return parse_schema({"type": "record", "name": "HeadwaterMessage", "fields": [only]}, named_schemas=named)
+    parsed = parse_schema({"type": "record", "name": "HeadwaterMessage", "fields": [only]}, named_schemas=named)
+    # A message may be nested as deeply as it is long then, and the compiled reader would end the process: it takes a
+    # part of the stack for each level. Python's own raises RecursionError.
+    return _Parsed(parsed, python_reader if any(map(_contains_itself, named.values())) else schemaless_reader)
+
+
+def _contains_itself(type_: Any, around: frozenset[str] = frozenset()) -> bool:
+    """Whether a parsed type has, anywhere inside, the name of a record around it."""
+    if isinstance(type_, str):
+        return type_ in around
+    if isinstance(type_, list):
+        return any(_contains_itself(each, around) for each in type_)
+    fields = type_.get("fields", ())
+    inside = [each["type"] for each in fields] + [type_[part] for part in ("items", "values") if part in type_]
+    around |= {type_["name"]} if fields else frozenset()
+    return any(_contains_itself(each, around) for each in inside)
 
 
 def _known(registry: Registry, answer: Mapping[str, Any], *, connect: bool, named: dict[str, Any]) -> Any:
@@ -135,14 +164,18 @@ def _known(registry: Registry, answer: Mapping[str, Any], *, connect: bool, name
 
 
 def _adapted(schema: Any, *, connect: bool) -> Any:
-    """A schema with `_DECIMAL` and `_UUID`; for `connect`, its times of Kafka Connect have no logical type."""
+    """A schema with `_DECIMAL` and `_UUID`; for `connect`, its times of Kafka Connect have no logical type.
+
+    UUIDs that are texts have none either: fastavro would rewrite some, and refuse others.
+    """
     if isinstance(schema, list):
         return [_adapted(each, connect=connect) for each in schema]
     if not isinstance(schema, dict):
         return schema
     adapted = {name: _adapted(each, connect=connect) for name, each in schema.items()}
     kind = schema.get("logicalType")
-    if connect and "connect.name" in schema and kind in _TIMES:
+    is_text = kind == "uuid" and schema.get("type") == "string"
+    if is_text or (connect and "connect.name" in schema and kind in _TIMES):
         del adapted["logicalType"]
     elif kind == "decimal" and "precision" in schema:
         adapted["logicalType"] = _DECIMAL

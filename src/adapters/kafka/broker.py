@@ -9,12 +9,12 @@ from typing import Any
 
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
 
-from ...domain.errors import ConfigError, SourceChanged, SourceUnavailable
-from .clients import create_client
+from ...domain.errors import ConfigError, SourceUnavailable
+from .clients import Admin, create_client
+from .errors import translate_errors
 from .plan import OffsetBounds, Partition, Slice
-from .reading import GONE, Reading
+from .reading import Reading
 from .runs import Run
 from .settings import KafkaSettings, client_options
 from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, Topic, find, find_compacted
@@ -41,7 +41,7 @@ class TopicReader:
     _idle: list[Reading] = field(init=False, factory=list)
     _planning: list[Reading] = field(init=False, factory=list)
     """For offset bounds: on a connection of its own, a request does not wait behind one for records to come."""
-    _admin: AdminClient | None = field(init=False, default=None)
+    _admin: Admin | None = field(init=False, default=None)
     _topic_ids: Mapping[str, str] | None = field(init=False, default=None)
 
     def offset_bounds(self) -> dict[Partition, OffsetBounds]:
@@ -89,12 +89,17 @@ class TopicReader:
                     raise SourceUnavailable(f"Kafka at {self.settings.servers} stopped answering; is the broker up?")
 
     def compacted_topics(self) -> list[str]:
-        """The topics that are compacted, as far as the broker shows it."""
-        return find_compacted(self._open_admin(), self.settings.topics)
+        """The topics that are compacted, as far as the broker shows it.
 
-    def _open_admin(self) -> AdminClient:
+        Raises:
+            SourceUnavailable: the cluster does not answer.
+        """
+        with translate_errors(self.settings):
+            return find_compacted(self._open_admin(), self.settings.topics)
+
+    def _open_admin(self) -> Admin:
         if self._admin is None:
-            self._admin = create_client(AdminClient, client_options(self.settings), self.settings)
+            self._admin = create_client(Admin, client_options(self.settings), self.settings)
         return self._admin
 
     def _describe(self) -> dict[str, Topic]:
@@ -120,10 +125,8 @@ class TopicReader:
             reading = Reading(create_client(Consumer, _consumer_options(self.settings), self.settings))
         with ExitStack() as closing:
             closing.callback(reading.consumer.close)
-            try:
+            with translate_errors(self.settings):
                 yield reading
-            except KafkaException as error:
-                raise _translate(error, self.settings) from error
             closing.pop_all()
         idle.append(reading)
 
@@ -134,7 +137,7 @@ def check_options(settings: KafkaSettings) -> None:
     Raises:
         ConfigError: they refuse one.
     """
-    create_client(AdminClient, client_options(settings), settings)
+    create_client(Admin, client_options(settings), settings)
     create_client(Consumer, _consumer_options(settings), settings).close()
 
 
@@ -157,17 +160,6 @@ def _consumer_options(settings: KafkaSettings) -> dict[str, Any]:
         # Errors come as exceptions; the client's own lines on standard error would only repeat them.
         "log_level": 0,
     }
-
-
-def _translate(error: KafkaException, settings: KafkaSettings) -> Exception:
-    cause: KafkaError = error.args[0]
-    if cause.code() in GONE:
-        return SourceChanged(
-            f"Kafka topics {', '.join(settings.topics)}: records to be read again are gone: {cause.str()}"
-        )
-    return SourceUnavailable(
-        f"Kafka at {settings.servers} cannot be read just now ({cause.str()}); is the broker up, and the address right?"
-    )
 
 
 def _watermarks(consumer: Consumer, partition: Partition) -> tuple[int, int]:

@@ -2,15 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import AdminClient
 
 from ...domain.errors import ConfigError
 from .settings import KafkaSettings, SinkSettings
 
 _T = TypeVar("_T")
+_LOGIN = (KafkaError._AUTHENTICATION, KafkaError._SSL)
+
+
+class Admin(AdminClient):
+    """A client for administration that tells why it cannot log in.
+
+    Args:
+        options: all its options.
+    """
+
+    def __init__(self, options: dict[str, Any]) -> None:
+        failures = self._failures = list[KafkaError]()
+        keeping: dict[str, Any] = {**options, "error_cb": failures.append}
+        super().__init__(keeping)
+
+    @contextmanager
+    def logged_in(self) -> Iterator[None]:
+        """Ask the cluster; if the login failed, the error is that of the login, not the time-out that it ends in."""
+        try:
+            yield
+        except KafkaException as error:
+            if error.args[0].code() == KafkaError._TIMED_OUT and (failed := self._login_failure()):
+                raise KafkaException(failed) from error
+            raise
+        self.poll(0)
+        self._failures.clear()
+
+    def _login_failure(self) -> KafkaError | None:
+        """The last error of a login since the cluster answered: the client does not tell each one."""
+        self.poll(0)
+        self._failures[:] = [each for each in self._failures if each.code() in _LOGIN][-1:]
+        return next(iter(self._failures), None)
 
 
 def create_client(

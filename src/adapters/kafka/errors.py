@@ -1,4 +1,4 @@
-"""Translates errors of a Kafka sink into Headwater's errors."""
+"""Translates errors of Kafka's clients into Headwater's errors."""
 
 from __future__ import annotations
 
@@ -7,22 +7,61 @@ from contextlib import contextmanager
 
 from confluent_kafka import KafkaError, KafkaException
 
-from ...domain.errors import ConfigError, EpochConflict, SinkUnavailable
-from .settings import SinkSettings
+from ...domain.errors import ConfigError, EpochConflict, SinkUnavailable, SourceChanged, SourceUnavailable
+from .settings import KafkaSettings, SinkSettings
 
+GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
+"""The errors of an offset that a partition does not have."""
+_TOPIC_RIGHT = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
+_REFUSED_LOGIN = ("SASL authentication error: ", "handshake failed: Broker: ")
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 
 
 @contextmanager
-def translate_errors(settings: SinkSettings) -> Iterator[None]:
-    """Translate the errors of a client of the sink's cluster."""
+def translate_errors(settings: KafkaSettings | SinkSettings) -> Iterator[None]:
+    """Translate the errors of a client of the cluster of a source or a sink."""
     try:
         yield
     except KafkaException as error:
-        raise _translate(error.args[0], settings) from error
+        cause: KafkaError = error.args[0]
+        if refused := _of_login(cause, settings):
+            raise refused from error
+        if isinstance(settings, KafkaSettings):
+            raise _of_source(cause, settings) from error
+        raise _of_sink(cause, settings) from error
 
 
-def _translate(cause: KafkaError, settings: SinkSettings) -> Exception:
+def _of_login(cause: KafkaError, settings: KafkaSettings | SinkSettings) -> ConfigError | None:
+    """The error of a login that the broker refuses; None if this is another one.
+
+    The client gives the same code to faults that pass: a token that it could not get, or a connection that broke during
+    the login, which it calls ``Local``.
+    """
+    says = cause.str()
+    if cause.code() != KafkaError._AUTHENTICATION or "Local: " in says or not any(map(says.count, _REFUSED_LOGIN)):
+        return None
+    return ConfigError(
+        f"Kafka at {settings.servers} refuses the login ({says}): correct sasl.mechanism, sasl.username and"
+        " sasl.password in `options`"
+    )
+
+
+def _of_source(cause: KafkaError, settings: KafkaSettings) -> Exception:
+    if cause.code() in GONE:
+        return SourceChanged(
+            f"Kafka topics {', '.join(settings.topics)}: records to be read again are gone: {cause.str()}"
+        )
+    if cause.code() in _TOPIC_RIGHT:
+        return ConfigError(
+            f"Kafka at {settings.servers} refuses to read topics {', '.join(settings.topics)} ({cause.str()}):"
+            " grant its user Describe and Read on them"
+        )
+    return SourceUnavailable(
+        f"Kafka at {settings.servers} cannot be read just now ({cause.str()}); is the broker up, and the address right?"
+    )
+
+
+def _of_sink(cause: KafkaError, settings: SinkSettings) -> Exception:
     if cause.code() in _FENCED:
         return EpochConflict(
             f"another run publishes to topic {settings.topic!r} by now (or this epoch took longer than"
@@ -33,7 +72,24 @@ def _translate(cause: KafkaError, settings: SinkSettings) -> Exception:
             f"a record is larger than Kafka topic {settings.topic!r} takes: raise max.message.bytes of the topic and,"
             " for records above 1000000 bytes, message.max.bytes in `options` under publish"
         )
+    if cause.code() in _TOPIC_RIGHT:
+        return _refused(
+            cause,
+            settings,
+            f"Describe and Write on {settings.topic!r} and '{settings.topic}.epochs', Read on the second, and Create if"
+            " that does not exist",
+        )
+    if cause.code() == KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED:
+        id_ = f"headwater.<pipeline>.<view>.{settings.topic}"
+        return _refused(cause, settings, f"Describe and Write on the transactional id '{id_}'")
     return SinkUnavailable(
         f"Kafka at {settings.servers} does not accept records for topic {settings.topic!r} now ({cause.str()});"
         " is the broker up, and the address right?"
+    )
+
+
+def _refused(cause: KafkaError, settings: SinkSettings, rights: str) -> ConfigError:
+    return ConfigError(
+        f"Kafka at {settings.servers} refuses to publish to topic {settings.topic!r} ({cause.str()}):"
+        f" grant its user {rights}"
     )

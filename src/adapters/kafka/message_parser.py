@@ -38,6 +38,7 @@ class MessageParser(ABC):
 
         Raises:
             Undecodable: it is not in the wire format, or was not written with its schema.
+            RecursionError: it is nested too deeply.
             SourceUnavailable: the registry cannot be reached, or lacks the schema.
             ConfigError: the registry refuses the credentials, or does not support the encoding.
         """
@@ -47,7 +48,7 @@ class MessageParser(ABC):
         """The record of a message as JSON; the message if it cannot be decoded."""
         try:
             return to_json(self._record(raw)[1]).encode()
-        except Undecodable:  # the reason is known already
+        except (Undecodable, RecursionError):  # the reason is known already
             return raw
 
     def _record(self, raw: bytes) -> tuple[int, dict[str, Any]]:

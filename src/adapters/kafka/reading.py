@@ -13,6 +13,7 @@ from typing import Any
 from attrs import define, field
 from confluent_kafka import Consumer, KafkaError, KafkaException, Message, TopicPartition
 
+from .errors import GONE
 from .plan import Partition, Slice
 from .runs import Run
 
@@ -23,8 +24,6 @@ _MESSAGE_BYTES = 200
 """What a message takes in memory besides its record, about."""
 _MOST_KEPT = 2**24
 """Bytes in memory of what is kept for the next slices."""
-GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
-"""The errors of an offset that a partition does not have."""
 
 
 @define
@@ -92,12 +91,16 @@ class Reading:
     def _sorted(self, messages: list[Message]) -> list[Run]:
         """The records of messages that are in a slice.
 
+        An error without a topic is of the consumer group, which is not used: the client looks for its coordinator
+        nevertheless, and a user may have no right to the group.
+
         Raises:
             KafkaException: a message tells an error that assigning its partition again does not mend.
         """
         failed = [each for each in messages if (error := each.error()) and not _is_end(error)]
         for each in failed:
-            self._assign_again(each)
+            if each.topic() is not None:
+                self._assign_again(each)
         if failed:
             messages = [each for each in messages if each not in failed]
         runs = [self._of_partition(partition, some) for partition, some in _by_partition(messages)]

@@ -8,13 +8,13 @@ from typing import Any
 
 from attrs import asdict, define, field
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import AdminClient, NewTopic  # type: ignore[attr-defined]
+from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
 from ...domain.errors import ConfigError, SinkChanged, SinkUnavailable
 from ...domain.ports import Receipt
 from ...domain.service.feed import Feed
 from .broker import TopicReader
-from .clients import create_client
+from .clients import Admin, create_client
 from .errors import translate_errors
 from .plan import OffsetBounds, Partition, Slice
 from .settings import KafkaSettings, SinkSettings, client_options
@@ -41,7 +41,7 @@ class Receipts:
     settings: SinkSettings
     feed: Feed
     _topic: Topic | None = field(init=False, default=None)
-    _kept_admin: AdminClient | None = field(init=False, default=None)
+    _kept_admin: Admin | None = field(init=False, default=None)
 
     @property
     def topic(self) -> str:
@@ -99,10 +99,10 @@ class Receipts:
             self._check_partitions(found, len(self._topic.partitions))
 
     @property
-    def _admin(self) -> AdminClient:
+    def _admin(self) -> Admin:
         """A client that stays connected."""
         if self._kept_admin is None:
-            self._kept_admin = create_client(AdminClient, client_options(self.settings), self.settings)
+            self._kept_admin = create_client(Admin, client_options(self.settings), self.settings)
         return self._kept_admin
 
     def _find(self) -> Topic:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from contextlib import suppress
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -12,13 +11,21 @@ from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
 from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
 
 if TYPE_CHECKING:
-    from confluent_kafka.admin import AdminClient
+    from .clients import Admin
 
 ANSWER_SECONDS = 5.0
 POLL_SECONDS = 0.1
 _UNKNOWN_SECONDS = 3.0
 """So long a broker may not know a topic: one that was just created, or any after a restart of its own."""
 NO_ID = str(Uuid(0, 0))
+_NOT_SHOWN = (
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.UNSUPPORTED_VERSION,
+    KafkaError.INVALID_REQUEST,
+    KafkaError._UNSUPPORTED_FEATURE,
+)
+"""The errors of a broker that never shows settings: it takes a right of its own, and not every kind of broker does."""
 
 
 @frozen
@@ -35,27 +42,28 @@ class Topic:
     id: str
 
 
-def describe(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
+def describe(admin: Admin, names: Collection[str]) -> dict[str, Topic]:
     """Topics by name; those that do not exist are left out.
 
     Raises:
-        KafkaException: the cluster does not answer.
+        KafkaException: the cluster does not answer, or refuses.
     """
-    asked = admin.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_SECONDS)
     found = {}
-    for name, answer in asked.items():
-        try:
-            described = answer.result()
-        except KafkaException as error:
-            if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
-                raise
-        else:
-            numbers = sorted(each.id for each in described.partitions)
-            found[name] = Topic(tuple(numbers), str(described.topic_id))
+    with admin.logged_in():
+        asked = admin.describe_topics(TopicCollection(list(names)), request_timeout=ANSWER_SECONDS)
+        for name, answer in asked.items():
+            try:
+                described = answer.result()
+            except KafkaException as error:
+                if error.args[0].code() != KafkaError.UNKNOWN_TOPIC_OR_PART:
+                    raise
+            else:
+                numbers = sorted(each.id for each in described.partitions)
+                found[name] = Topic(tuple(numbers), str(described.topic_id))
     return found
 
 
-def find(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
+def find(admin: Admin, names: Collection[str]) -> dict[str, Topic]:
     """Topics by name, as `describe`; those that the broker does not know are asked for again for a few seconds.
 
     Raises:
@@ -67,15 +75,23 @@ def find(admin: AdminClient, names: Collection[str]) -> dict[str, Topic]:
     return found
 
 
-def find_compacted(admin: AdminClient, names: Collection[str]) -> list[str]:
-    """The topics whose ``cleanup.policy`` has ``compact``; without those whose settings the broker does not show."""
+def find_compacted(admin: Admin, names: Collection[str]) -> list[str]:
+    """The topics whose ``cleanup.policy`` has ``compact``; without those whose settings the broker does not show.
+
+    Raises:
+        KafkaException: the cluster does not answer.
+    """
     asked = admin.describe_configs(
         [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names], request_timeout=ANSWER_SECONDS
     )
     found = []
     for topic, answer in asked.items():
-        with suppress(KafkaException):  # to show settings needs a right of its own, and not every kind of broker does
+        try:
             policy = answer.result().get("cleanup.policy")
+        except KafkaException as error:
+            if error.args[0].code() not in _NOT_SHOWN:
+                raise
+        else:
             if policy and "compact" in (policy.value or ""):
                 found.append(topic.name)
     return found

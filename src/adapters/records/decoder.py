@@ -115,8 +115,8 @@ class RecordDecoder:
                 if raw and rows and rows[0][2] is not None:
                     _add_each(lines, raw, position, origin, rows)
                     continue
-            except Undecodable as refusal:
-                rows, error = ((only, self._refused(raw), None),), str(refusal)
+            except (Undecodable, RecursionError) as refusal:
+                rows, error = ((only, self._refused(raw), None),), _reason(refusal)
             if raw and self.show:
                 lines.add(self.show(raw), position, origin, rows, error, original=raw)
             else:
@@ -127,7 +127,7 @@ class RecordDecoder:
         """The values of a record that cannot be decoded into a row."""
         try:
             return self._nothing if raw is None else self._of_nothing(self.parse(raw))
-        except Undecodable:  # the reason is known already
+        except (Undecodable, RecursionError):  # the reason is known already
             return self._nothing
 
     def _rows_of(self, raw: bytes | None) -> Rows:
@@ -144,10 +144,17 @@ def _add_each(lines: Lines, raw: bytes, position: int, origin: str, rows: Sequen
 
     Raises:
         Undecodable: a part that decoding skipped is not JSON; no row has been added then.
+        RecursionError: the record is nested too deeply; no row has been added then.
     """
     whole = as_object(parse_json(raw), "message")
-    for at, row in enumerate(rows, position):
-        lines.add(to_json({**whole, **(row[2] or {})}).encode(), at, origin, (row,))
+    texts = [to_json({**whole, **(row[2] or {})}) for row in rows]
+    for at, (text, row) in enumerate(zip(texts, rows, strict=True), position):
+        lines.add(text.encode(), at, origin, (row,))
+
+
+def _reason(refusal: Exception) -> str:
+    """Why a record cannot be decoded."""
+    return "nested too deeply" if isinstance(refusal, RecursionError) else str(refusal)
 
 
 def _of_kind(rows: Rows, kind: str) -> Rows:

@@ -167,3 +167,12 @@ def test_an_error_of_the_client_is_raised(monkeypatch: pytest.MonkeyPatch) -> No
     reading.begin([Slice(0, TOPIC, 0, 0, 10)])
     with pytest.raises(KafkaException):
         reading.take()
+
+
+def test_an_error_of_the_group_is_not_one_of_the_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    refused = Message(error=KafkaError(KafkaError.GROUP_AUTHORIZATION_FAILED))
+    records = [Message(TOPIC, 0, at, value=b"%d" % at) for at in range(3)]
+    calls = iter([[refused], [], [records[0]], [records[1], refused, records[2]]])
+    monkeypatch.setattr(Client, "consume", lambda *_: next(calls))
+    reading = Reading(Client(Random(1)))  # type: ignore[arg-type]
+    assert read(reading, [Slice(0, TOPIC, 0, 0, 3)]) == {(TOPIC, 0): [0, 1, 2]}

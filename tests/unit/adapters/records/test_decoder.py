@@ -322,3 +322,11 @@ def test_a_text_of_a_number_beyond_any_exponent_is_a_dead_letter() -> None:
     record = Record(b'{"d": "1e99999999999999999999"}', 0, "x")
     (error,) = RecordDecoder(RecordSpec(Schema.parse("d decimal(5,2)"))).batch([record]).column("_error").to_pylist()
     assert "an exponent out of range" in error
+
+
+def test_a_record_that_is_nested_too_deeply_is_a_dead_letter() -> None:
+    deep = b'{"k": 1, "doc": ' + b'{"a":' * 700 + b"null" + b"}" * 701
+    records = [Record(deep, 0, "x"), Record(b'{"k": 2, "doc": "y"}', 1000, "x")]
+    refused, good = RecordDecoder(RecordSpec(Schema.parse("k int, doc string"))).batch(records).to_pylist()
+    assert (refused["_error"], refused["_raw"]) == ("nested too deeply", deep.decode())
+    assert (good["k"], good["doc"], good["_error"]) == (2, "y", None)

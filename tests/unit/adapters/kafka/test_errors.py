@@ -1,0 +1,83 @@
+"""Errors of rights and logins: only the user can mend them, so they are not tried again."""
+
+from __future__ import annotations
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+
+from headwater.adapters.kafka.clients import Admin
+from headwater.adapters.kafka.errors import translate_errors
+from headwater.adapters.kafka.settings import KafkaSettings, SinkSettings
+from headwater.domain.errors import ConfigError, SinkUnavailable, SourceUnavailable
+
+SOURCE = KafkaSettings("broker:9092", ("orders", "lines"), options={"sasl.password": "geheim"})
+SINK = SinkSettings("broker:9092", "prices", {"sasl.password": "geheim"})
+LOGIN = KafkaError(KafkaError._AUTHENTICATION, "SASL authentication error: Invalid username or password")
+PASSING = [
+    KafkaError(KafkaError._AUTHENTICATION, f"SASL {words}")
+    for words in (
+        "authentication error: SaslAuthenticateRequest failed: Local: Broker transport failure",
+        "PLAIN mechanism handshake failed: Local: Broker transport failure: broker's supported mechanisms:",
+        "OAUTHBEARER token: Failed to acquire it",
+    )
+]
+MECHANISM = KafkaError(
+    KafkaError._AUTHENTICATION, "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism"
+)
+TOPIC = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
+ID = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+
+
+@pytest.mark.parametrize(
+    ("settings", "cause", "told"),
+    [
+        (
+            SOURCE,
+            LOGIN,
+            "refuses the login (SASL authentication error: Invalid username or password): correct sasl.mech",
+        ),
+        (SINK, LOGIN, "refuses the login (SASL authentication error: Invalid username or password): correct sasl.mech"),
+        (
+            SOURCE,
+            MECHANISM,
+            "refuses the login (.*Unsupported SASL mechanism): correct sasl.mechanism, sasl.username and",
+        ),
+        (SOURCE, TOPIC, "refuses to read topics orders, lines (.*): grant its user Describe and Read on them"),
+        (SINK, TOPIC, "refuses to publish to topic 'prices' (.*): grant its user Describe and Write on 'prices' and"),
+        (SINK, ID, "grant its user Describe and Write on the transactional id 'headwater.<pipeline>.<view>.prices'"),
+    ],
+)
+def test_what_is_refused_is_told_with_what_is_missing(
+    settings: KafkaSettings | SinkSettings, cause: KafkaError, told: str
+) -> None:
+    pattern = told.replace("(", r"\(").replace(")", r"\)")
+    with pytest.raises(ConfigError, match=rf"^Kafka at broker:9092 .*{pattern}"), translate_errors(settings):
+        raise KafkaException(cause)
+
+
+@pytest.mark.parametrize("cause", PASSING)
+@pytest.mark.parametrize(("settings", "error"), [(SOURCE, SourceUnavailable), (SINK, SinkUnavailable)])
+def test_a_fault_of_the_login_that_passes_is_tried_again(
+    settings: KafkaSettings | SinkSettings, error: type[Exception], cause: KafkaError
+) -> None:
+    with pytest.raises(error, match="is the broker up"), translate_errors(settings):
+        raise KafkaException(cause)
+
+
+def test_the_error_of_a_login_is_told_until_the_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = list[KafkaError]()
+    admin = Admin({"bootstrap.servers": "127.0.0.1:1", "log_level": 0})
+    monkeypatch.setattr(admin, "_failures", told)
+
+    def asked(error: int) -> int:
+        with pytest.raises(KafkaException) as caught, admin.logged_in():
+            raise KafkaException(KafkaError(error))
+        return int(caught.value.args[0].code())
+
+    assert asked(KafkaError._TIMED_OUT) == KafkaError._TIMED_OUT
+    told += [LOGIN, KafkaError(KafkaError._ALL_BROKERS_DOWN)]
+    assert asked(KafkaError.TOPIC_AUTHORIZATION_FAILED) == KafkaError.TOPIC_AUTHORIZATION_FAILED
+    assert [asked(KafkaError._TIMED_OUT) for _ in range(2)] == [KafkaError._AUTHENTICATION] * 2
+    with admin.logged_in():
+        pass
+    assert asked(KafkaError._TIMED_OUT) == KafkaError._TIMED_OUT
