@@ -502,6 +502,10 @@ def _tear(file: Path) -> None:
     file.write_bytes(whole[: len(whole) // 2])
 
 
+def _blank(file: Path) -> None:
+    file.write_bytes(bytes(file.stat().st_size))
+
+
 class TestErrors(LocalDelta):
     """What is wrong with a table is told as on Spark."""
 
@@ -533,6 +537,29 @@ class TestErrors(LocalDelta):
         self.files()[0].unlink()
         with pytest.raises(VersionExpired, match="pin"), LocalEngine().explaining():
             rows.collect()
+
+    @pytest.mark.parametrize("step", ["order_code", "_compacted"], ids=["the keys were to be read", "a slice was read"])
+    @pytest.mark.parametrize(("harm", "error"), [(_blank, TableDamaged), (Path.unlink, VersionExpired)])
+    def test_a_file_that_goes_while_it_is_compacted(
+        self, harm: Callable[[Path], None], error: type[Exception], step: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Nothing is committed, and nothing is left of the file that is written."""
+        monkeypatch.setattr(data_files, "READ_WHOLE", 0)
+        monkeypatch.setattr(compaction, "_SLICE", 1)
+        store, _ = self.reopened(NAMES)
+        store.compaction, before, take = Everything(), self.files(), getattr(compaction, step)
+
+        def overtaken(*arguments: Any, **options: Any) -> Any:
+            for file in before:
+                harm(file)
+            monkeypatch.setattr(compaction, step, take)
+            return take(*arguments, **options)
+
+        monkeypatch.setattr(compaction, step, overtaken)
+        with pytest.raises(error, match=r"(?s)^a data file .*backup"):
+            store.compact(NAMES.name)
+        assert set(self.files()) <= set(before)
+        assert [each.version for each in store.versions(NAMES.name)] == ["0"]
 
     def test_a_commit_that_cannot_be_parsed(self) -> None:
         self.reopened(NAMES)

@@ -55,9 +55,13 @@ def explain_write_errors(path: Path) -> Iterator[None]:
 
     Raises:
         StoreUnavailable: the disk fails or is full.
+        HeadwaterError: the rows, which are read while they are written, cannot be read.
     """
     try:
         yield
+    except HeadwaterError:
+        path.unlink(missing_ok=True)
+        raise
     except (OSError, pl.exceptions.ComputeError) as error:
         path.unlink(missing_ok=True)
         raise StoreUnavailable(

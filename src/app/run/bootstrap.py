@@ -18,8 +18,9 @@ from ...domain.service.history_load import HISTORY, HistoryLoad, HistorySource, 
 from ...domain.source.record_spec import PLAIN_FORMATS
 from ...domain.table.collect import collect_small
 from ..document.paths import resolve
+from .keep_up import compact
 from .options import RunOptions
-from .report import EpochReport
+from .report import EpochReport, Phases
 from .runner import Runner
 
 TABLE_FORMATS = ("delta", "hudi")
@@ -204,7 +205,7 @@ class Bootstrap:
                 " must be loaded before that. Send it through the stream, or build a new pipeline under another name"
             )
         # Compaction changes no row; on Hudi it rewrites the bulk inserts to files of the target size.
-        self.runner.upkeep.compact()
+        compact(self.runner.upkeep, Phases())
         self._clean_up()
         return published
 

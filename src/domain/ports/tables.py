@@ -193,6 +193,9 @@ class TableKeeper(Protocol):
 
         Returns:
             The new version; None if nothing was compacted.
+
+        Raises:
+            HeadwaterError: rows cannot be read or written at present; nothing is changed, and the next call may work.
         """
 
     @abstractmethod

@@ -14,6 +14,7 @@ from ....domain.table.merge import Max, Min, Sum
 from ....domain.table.spec import TableSpec
 from ...memory_limit import check_room, hold_files
 from ...polars.file_cache import IN_MEMORY
+from ...polars.file_errors import explain_read_errors
 from ...polars.sorting import order_code, sort_rows
 from ..actions import DataFile, by_partition
 from ..compaction_policy import total_bytes
@@ -59,14 +60,19 @@ def _height(files: Iterable[DataFile]) -> int:
 
 
 def _compacted_slices(files: Sequence[DataFile], stored: LocalVersion, count: int) -> Iterator[pl.DataFrame]:
-    """The compacted rows of a partition in the order of their keys, in about this number of slices."""
+    """The compacted rows of a partition in the order of their keys, in about this number of slices.
+
+    Raises:
+        HeadwaterError: a file cannot be read, as of `explain_read_errors`.
+    """
     spec, order = stored.spec, key_inside(stored.spec)
     deletes = has_log(spec) and any(file.may_delete for file in files)
     compact = partial(_compacted, spec=spec, order=order, deletes=deletes)
-    if coded := _read_codes(files, stored, order):
-        yield from map(compact, _stored_slices(coded, stored, count))
-        return
-    whole = compact(stored.stored(files, once=True).collect())
+    with explain_read_errors():
+        if coded := _read_codes(files, stored, order):
+            yield from map(compact, _stored_slices(coded, stored, count))
+            return
+        whole = compact(stored.stored(files, once=True).collect())
     yield from whole.iter_slices(max(1, -(-whole.height // count)))
 
 

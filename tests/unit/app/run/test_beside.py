@@ -11,8 +11,10 @@ import pytest
 from attrs import define, evolve, field
 
 from headwater.adapters.delta.compaction_policy import CompactionPolicy
+from headwater.adapters.delta.local import compaction, data_files
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.adapters.memory_limit import limited_to
+from headwater.adapters.polars.sorting import order_code
 from headwater.app.run.auto import AutoRunner
 from headwater.app.run.beside import work_beside
 from headwater.app.run.runner import Runner
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import narwhals as nw
+    import polars as pl
 
     from headwater.app.api import Headwater
     from headwater.app.run.report import EpochReport
@@ -208,6 +211,19 @@ class TestUpkeep:
         run.run()
         assert run.epochs == [0, 1, 2]
         assert "ranked: compact failed, and will be tried again: the disk is full" in caplog.text
+
+    def test_a_file_that_goes_while_it_is_compacted_costs_no_epoch(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """As when another process compacts and expires: a large file is read when it is needed."""
+        monkeypatch.setattr(data_files, "READ_WHOLE", 0)
+        monkeypatch.setattr(compaction, "order_code", _read_without_files(run.trial.folder / "tables"))
+        run.feed(*range(4))
+        run.run()
+        assert run.epochs == list(range(4))
+        assert "ranked: compact failed, and will be tried again: a data file is gone" in caplog.text
+        assert run.compactions() > 0
+        assert run.ranks() == right(4)
 
     @pytest.mark.parametrize("count", [2, 4], ids=["at the end of the run", "at a later epoch"])
     def test_another_error_ends_the_run(self, run: Run, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
@@ -525,3 +541,20 @@ def _fail_with(error: Exception) -> Callable[[LocalDeltaStore, str], Version | N
         raise error
 
     return compact
+
+
+def _read_without_files(folder: Path) -> Callable[[Iterator[pl.Series]], pl.Series | None]:
+    """Read the codes of rows; the first time, the data files below a folder are away meanwhile."""
+    tries = iter([1])
+
+    def read(columns: Iterator[pl.Series]) -> pl.Series | None:
+        files = list(folder.rglob("part-*.parquet")) if next(tries, 0) else []
+        for file in files:
+            file.rename(file.with_suffix(".away"))
+        try:
+            return order_code(columns)
+        finally:
+            for file in files:
+                file.with_suffix(".away").rename(file)
+
+    return read

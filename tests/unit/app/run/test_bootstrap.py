@@ -13,11 +13,12 @@ import pytest
 from headwater.adapters.files.listing import FilesSettings, Listing
 from headwater.adapters.files.polars_source import PolarsFileSource
 from headwater.adapters.kafka.plan import OffsetBounds, beginning, end, plan
+from headwater.adapters.memory.store import MemoryStore
 from headwater.app.cli.bootstrap import _topic_table
 from headwater.app.cli.main import main
 from headwater.app.run.bootstrap import HistoryTable, stream_offsets
 from headwater.domain.epoch.epoch import Epoch
-from headwater.domain.errors import ConfigError, NotSupported, SourceChanged
+from headwater.domain.errors import ConfigError, NotSupported, SourceChanged, StoreUnavailable
 from headwater.domain.service.history_load import HistoryLoad, HistorySource, takes_over
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
@@ -266,6 +267,18 @@ class TestLoads:
     def test_what_was_gathered_is_put_away(self, trial):
         trial.remember("stock", STOCK)
         trial.load("shop")
+        store = trial.open().start(["shop"])[0].store
+        (newest, *_) = store.versions("shop.wide_loading")
+        assert store.read("shop.wide_loading", newest.version).collect().is_empty()
+
+    def test_a_compaction_that_fails_costs_no_load(self, trial, monkeypatch, caplog):
+        def compact(_store, table):
+            raise StoreUnavailable(f"{table} cannot be compacted now")
+
+        monkeypatch.setattr(MemoryStore, "compact", compact)
+        trial.remember("stock", STOCK)
+        trial.load("shop")
+        assert "shop: compact failed, and will be tried again: shop.dead_letters cannot be compacted" in caplog.text
         store = trial.open().start(["shop"])[0].store
         (newest, *_) = store.versions("shop.wide_loading")
         assert store.read("shop.wide_loading", newest.version).collect().is_empty()
