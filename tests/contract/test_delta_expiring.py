@@ -7,11 +7,13 @@ import os
 from abc import abstractmethod
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import narwhals as nw
 import pytest
 from attrs import evolve
 
+from headwater.adapters.delta import followed_log
 from headwater.adapters.delta.compaction_policy import CompactionPolicy
 from headwater.adapters.delta.expire import SweepPolicy
 from headwater.adapters.delta.local.folder import LocalFolder
@@ -304,6 +306,22 @@ class Log(Lake):
         assert [int(name.split(".")[0]) for name in self.log()] == [2, 2]
         assert table.rows() == bag((1, "2"))
 
+    def test_what_came_and_went_between_two_kept_versions_goes(self) -> None:
+        eager = CompactionPolicy(min_files=2, min_share=0)
+        table = self.table(self.opened(compaction=eager), spec_of("id bigint, name string", ["id"]))
+        table.commit(append=[(1, "a")])
+        first = table.commit(append=[(2, "b")])
+        table.commit(append=[(3, "goes")])
+        table.commit(overwrite=[(4, "d")])
+        table.commit(append=[(5, "e")])
+        table.compact()
+        last = table.commit(append=[(6, "f")])
+        pin(table, first)
+        assert expire(table, [last]).files == 3
+        assert len(self.data()) == 4
+        assert table.rows_at(first) == bag((1, "a"), (2, "b"))
+        assert table.rows() == bag((4, "d"), (5, "e"), (6, "f"))
+
     def test_small_files_do_not_add_up(self) -> None:
         """Of 12 epochs with upkeep after every third, no more is left than of the last few."""
         eager = CompactionPolicy(min_files=2, min_share=0)
@@ -377,6 +395,17 @@ class TestLocalLog(LocalLake, Log):
     def _odd_root(self, tmp_path: Path) -> None:
         """As odd as delta-rs bears, which writes the checkpoints."""
         self.root = tmp_path / "a [lake] {with} 100%, ü"
+
+    def test_commits_that_an_expiry_has_read_are_not_read_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """However many there are: here five times as many as are kept whole."""
+        monkeypatch.setattr(followed_log, "_MOST_COMMITS", 4)
+        table, _ = self.overwritten(20)
+        with patch.object(LocalLog, "read_commit", autospec=True, side_effect=LocalLog.read_commit) as read:
+            for number in range(20, 23):
+                versions = [commit.version for commit in table.store.versions(NAMES.name)]
+                assert expire(table, versions[:15], datetime.now(UTC)).versions
+                table.commit(overwrite=[(1, str(number))])
+        assert sorted(call.args[1] for call in read.call_args_list) == list(range(16))
 
     def test_a_path_that_looks_encoded_gets_no_checkpoint_of_another_table(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture

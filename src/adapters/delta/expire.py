@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import takewhile
+from itertools import pairwise, takewhile
 from urllib.parse import unquote
 
 from attrs import frozen
@@ -63,12 +63,12 @@ class Sweep:
 
     def _newest_mark(self, numbers: Sequence[int]) -> int:
         """The newest version with a mark, which fences the next commit; compactions may have come after it."""
-        marked = (number for number in reversed(numbers) if self.log.commit(number).user_metadata is not None)
+        marked = (number for number in reversed(numbers) if self.log.summary(number).user_metadata is not None)
         return next(marked, numbers[-1])
 
     def _unneeded(self, numbers: Sequence[int], kept: Sequence[int]) -> list[StoredFile]:
         """The data files that no kept version uses: files of expired versions, and old files without a commit."""
-        needed, there = self._names_in(dict.fromkeys(kept)), self.log.folder().data_files()
+        needed, there = self._names_in(kept), self.log.folder().data_files()
         self._check_complete(numbers[-1], there)
         unneeded = [file for file in there if file.name not in needed]
         old = self.now - self.policy.orphan_age
@@ -80,17 +80,18 @@ class Sweep:
         for number in reversed(numbers):
             if not files:
                 break
-            files = files.difference(map(unquote, self.log.commit(number).removed))
+            files = files.difference(map(unquote, self.log.summary(number).removed))
         return files
 
-    def _names_in(self, versions: Collection[int]) -> set[str]:
-        """The files of all these versions. If they include the previous version, only its added files are read."""
-        paths: set[str] = set()
-        for number in versions:
-            if number - 1 in versions:
-                paths.update(file.path for file in self.log.commit(number).added)
-            else:
-                paths.update(self.log.files(number))
+    def _names_in(self, versions: Sequence[int]) -> set[str]:
+        """The files of all these versions, oldest first. After the first one only the commits are looked at."""
+        paths = set(self.log.files(versions[0]))
+        for before, version in pairwise(versions):
+            new: set[str] = set()
+            for number in range(before + 1, version + 1):
+                commit = self.log.summary(number)
+                new = new.difference(commit.removed).union(commit.added)
+            paths |= new
         return set(map(unquote, paths))
 
     def _check_complete(self, newest: int, there: Iterable[StoredFile]) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import zlib
 from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from datetime import datetime
 from functools import partial
+from threading import RLock
 from typing import Generic, TypeVar
 
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from ...domain.epoch.epoch import Mark
 from ...domain.errors import VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Version
 from ...domain.table.schema import Schema
 from ...domain.table.spec import TableSpec
+from ..shared.in_turn import in_turn
 from ..shared.leases import LeaseFiles
 from . import spec as definition
 from .actions import CommitFile, DataFile
@@ -23,18 +27,53 @@ from .stored_file import Folder
 BEFORE_ALL = -1
 """The version of a table that does not exist yet."""
 
-_FEW_COMMITS, _MOST_COMMITS = 256, 4000
+_FEW_COMMITS, _MOST_COMMITS = 256, 1000
+_MOST_SUMMARIES = 50_000
+"""Of about 1 KB each: the commits of a day with one in two seconds."""
 _K = TypeVar("_K")
 _T = TypeVar("_T")
 LogT = TypeVar("LogT", bound="FollowedLog")
 VersionT = TypeVar("VersionT")
 
 
+@frozen(eq=False)
+class CommitSummary:
+    """What an expiry and a list of versions need of a commit: they walk through the whole log.
+
+    Args:
+        committed_at, written: as of `CommitFile`.
+        added, removed: the paths of the files.
+        mark: the user metadata, compressed; None if there is none.
+    """
+
+    committed_at: datetime
+    written: int | None
+    added: tuple[str, ...]
+    removed: frozenset[str]
+    _mark: bytes | None
+
+    @classmethod
+    def of(cls, commit: CommitFile) -> CommitSummary:
+        mark = None if commit.user_metadata is None else zlib.compress(commit.user_metadata.encode())
+        added = tuple(file.path for file in commit.added)
+        return cls(commit.committed_at, commit.written, added, commit.removed, mark)
+
+    @property
+    def user_metadata(self) -> str | None:
+        return None if self._mark is None else zlib.decompress(self._mark).decode()
+
+
 @define(eq=False)
 class KeptCommits:
-    """Parsed commits by version. Those that an expiry has deleted are dropped from time to time."""
+    """Parsed commits by version, and summaries of many more.
+
+    A walk from the newest commit to the oldest leaves summaries only: else it would displace the commits that the
+    epochs need, and in a log with more commits than are kept the next walk would find none of them.
+    What an expiry has deleted is dropped from time to time.
+    """
 
     _commits: OrderedDict[int, CommitFile] = field(init=False, factory=OrderedDict)
+    _summaries: dict[int, CommitSummary] = field(init=False, factory=dict)
     _full: int = field(init=False, default=_FEW_COMMITS)
 
     def get(self, version: int) -> CommitFile | None:
@@ -44,20 +83,38 @@ class KeptCommits:
     def put(self, version: int, commit: CommitFile) -> CommitFile:
         return keep(self._commits, version, commit, _MOST_COMMITS)
 
+    def summary(self, version: int) -> CommitSummary | None:
+        """The summary of a commit; None if it is not kept."""
+        return self._summaries.get(version)
+
+    def summarize(self, version: int, commit: CommitFile) -> CommitSummary:
+        """Keep the summary of a commit; those of the oldest are dropped if there are too many."""
+        found = self._summaries[version] = CommitSummary.of(commit)
+        if len(self._summaries) > _MOST_SUMMARIES:
+            for each in sorted(self._summaries)[: 1 + _MOST_SUMMARIES // 10]:
+                del self._summaries[each]
+        return found
+
     def drop_deleted(self, folder: Folder) -> None:
         """Drop what the log in a folder lacks, if there are twice as many commits as after the last time."""
-        if len(self._commits) < self._full:
+        if self._most() < self._full:
             return
         oldest = min((file.version for file in folder.log_files()), default=0)
-        for version in [each for each in self._commits if each < oldest]:
-            del self._commits[version]
-        self._full = max(_FEW_COMMITS, 2 * len(self._commits))
+        for kept in (self._commits, self._summaries):
+            for version in [each for each in kept if each < oldest]:
+                del kept[version]
+        self._full = max(_FEW_COMMITS, 2 * self._most())
+
+    def _most(self) -> int:
+        return max(len(self._commits), len(self._summaries))
 
 
 class FollowedLog(ABC):
     """A table's Delta log, as one engine follows it."""
 
     path: str
+    _lock: RLock
+    _commits: KeptCommits
 
     @abstractmethod
     def newest(self) -> int:
@@ -69,13 +126,27 @@ class FollowedLog(ABC):
         """The newest version when the log was last read."""
 
     @abstractmethod
-    def commit(self, version: int) -> CommitFile:
-        """One commit of the log.
+    def read_commit(self, version: int) -> CommitFile:
+        """Read one commit of the log.
 
         Raises:
             VersionExpired: its file has been cleaned away.
             TableDamaged: its file cannot be parsed.
         """
+
+    @in_turn
+    def commit(self, version: int) -> CommitFile:
+        """One commit of the log; see `read_commit`."""
+        if (known := self._commits.get(version)) is not None:
+            return known
+        return self._commits.put(version, self.read_commit(version))
+
+    @in_turn
+    def summary(self, version: int) -> CommitSummary:
+        """The summary of one commit, for a walk through the log; see `read_commit`."""
+        if (known := self._commits.summary(version)) is not None:
+            return known
+        return self._commits.summarize(version, self._commits.get(version) or self.read_commit(version))
 
     @abstractmethod
     def check_listed(self, version: int) -> None:
@@ -154,12 +225,12 @@ class FollowedLog(ABC):
 
     def mark(self, number: int) -> Mark | None:
         """The mark of a commit; None if it has none."""
-        text = self.commit(number).user_metadata
+        text = self.summary(number).user_metadata
         return None if text is None else Mark.from_json(text, f"version {number} of {self.path}")
 
     def described(self, number: int) -> Commit:
         """A commit as the table history has it."""
-        found = self.commit(number)
+        found = self.summary(number)
         return Commit(Version(str(number)), found.committed_at, self.mark(number), found.written)
 
     def expired_message(self, version: int) -> str:

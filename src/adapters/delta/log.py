@@ -53,20 +53,16 @@ class TableLog(FollowedLog):
     def newest_known(self) -> int:
         return int(self._log.unsafeVolatileSnapshot().version())
 
-    @in_turn
-    def commit(self, version: int) -> CommitFile:
-        if (known := self._commits.get(version)) is not None:
-            return known
+    def read_commit(self, version: int) -> CommitFile:
         self._commits.drop_deleted(self.folder())
         text = self._log.store().read(self._commit_file(version), self._log.newDeltaHadoopConf()).mkString("\n")
         try:
-            parsed = CommitFile.parse(text)
+            return CommitFile.parse(text)
         except (ValueError, KeyError) as error:
             raise TableDamaged(
                 f"version {version} of {self.path}: the file of its commit cannot be read ({error}); put it back from a"
                 " backup"
             ) from error
-        return self._commits.put(version, parsed)
 
     def check_listed(self, version: int) -> None:
         self._commit_file(version)

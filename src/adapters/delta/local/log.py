@@ -126,13 +126,10 @@ class LocalLog(FollowedLog):
     def newest_known(self) -> int:
         return self._newest.version
 
-    @in_turn
-    def commit(self, version: int) -> CommitFile:
-        if (known := self._commits.get(version)) is not None:
-            return known
+    def read_commit(self, version: int) -> CommitFile:
         if (text := self.folder().commit_text(version)) is None:
             raise VersionExpired(self.expired_message(version))
-        return self._commits.put(version, self._parse(version, text))
+        return self._parse(version, text)
 
     def check_listed(self, version: int) -> None:
         if not self.folder().has_commit(version):

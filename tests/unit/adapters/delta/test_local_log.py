@@ -10,12 +10,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headwater.adapters.delta import followed_log
 from headwater.adapters.delta.local.folder import LocalFolder
 from headwater.adapters.delta.local.log import LocalLog
 from headwater.domain.errors import VersionExpired
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from headwater.adapters.delta.actions import CommitFile
 
 METADATA = {"schemaString": '{"type":"struct","fields":[]}', "partitionColumns": [], "configuration": {}}
 
@@ -63,3 +66,57 @@ def test_commits_that_an_expiry_has_deleted_do_not_stay_in_memory(tmp_path: Path
     assert [file.path for version in (250, 255) for file in log.commit(version).added] == ["250.parquet", "255.parquet"]
     with pytest.raises(VersionExpired):
         log.commit(249)
+
+
+class TestWalks:
+    """Walks from the newest commit to the oldest, as of an expiry, in a log with more commits than are kept whole."""
+
+    @pytest.fixture
+    def log(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> LocalLog:
+        monkeypatch.setattr(followed_log, "_MOST_COMMITS", 4)
+        for version in range(24):
+            write(tmp_path, version)
+        log = LocalLog(str(tmp_path))
+        assert log.newest() == 23
+        return log
+
+    @pytest.fixture
+    def read(self, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+        """The versions of the commits that were read, but for those that were followed."""
+        read: list[int] = []
+        read_commit = LocalLog.read_commit
+
+        def reading(log: LocalLog, version: int) -> CommitFile:
+            read.append(version)
+            return read_commit(log, version)
+
+        monkeypatch.setattr(LocalLog, "read_commit", reading)
+        return read
+
+    def walk(self, log: LocalLog) -> list[tuple[str, ...]]:
+        return [log.summary(version).added for version in range(23, -1, -1)]
+
+    def test_the_second_walk_reads_nothing(self, log: LocalLog, read: list[int]) -> None:
+        first = self.walk(log)
+        assert first == [(f"{version}.parquet",) for version in range(23, -1, -1)]
+        assert read == list(range(19, -1, -1))
+        assert self.walk(log) == first
+        assert len(read) == 20
+
+    def test_the_commits_that_epochs_need_stay(self, log: LocalLog, read: list[int]) -> None:
+        self.walk(log)
+        read.clear()
+        assert [log.commit(version).added[0].path for version in range(20, 24)] == [
+            f"{each}.parquet" for each in range(20, 24)
+        ]
+        assert not read
+
+    def test_of_too_many_the_newest_are_remembered(
+        self, log: LocalLog, read: list[int], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(followed_log, "_MOST_SUMMARIES", 10)
+        self.walk(log)
+        read.clear()
+        self.walk(log)
+        assert read
+        assert max(read) < 16
