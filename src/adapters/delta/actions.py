@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 
 from attrs import frozen
 
+from ..shared.utf8 import check_utf8
 from .stored import APPENDED, DELETED, OPERATION
 
 ACTIONS = "numActions"
@@ -132,6 +133,7 @@ class CommitFile:
         Raises:
             ValueError, KeyError: the file is empty, cut off or damaged.
         """
+        check_utf8(text)
         # Not `splitlines`: Spark writes other line separators, such as U+2028, as they are.
         actions = [json.loads(line) for line in text.split("\n") if line.strip()]
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})

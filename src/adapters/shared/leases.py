@@ -18,6 +18,7 @@ from attrs import define, field
 from ...domain.errors import BadInput, StoreUnavailable, VersionExpired
 from ...domain.ports import SmallFiles
 from ...domain.table.lease import Lease
+from .utf8 import check_utf8
 
 _FOLDER = ".headwater"
 _TRIES = 5
@@ -125,6 +126,7 @@ class LeaseFiles:
     def _parse_all(self, folder: str, files: Mapping[str, str], parse: Callable[[str], _T]) -> Iterator[_T]:
         for name, text in files.items():
             try:
+                check_utf8(text)
                 yield parse(text)
             except (ValueError, TypeError, KeyError) as error:
                 raise BadInput(

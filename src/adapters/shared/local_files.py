@@ -13,6 +13,7 @@ from attrs import field, frozen
 
 from ...domain.errors import StoreUnavailable
 from ...domain.ports import SmallFiles
+from .utf8 import KEEP_BYTES
 
 _NO_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 """The errors of file systems that flush no folders; such a system keeps names in its own way."""
@@ -47,7 +48,7 @@ class LocalFiles(SmallFiles):
     def read(self) -> dict[str, str] | None:
         with translate_errors("read", self.folder):
             try:
-                return {file.name: file.read_text(encoding="utf-8") for file in self._files()}
+                return {file.name: file.read_text(encoding="utf-8", errors=KEEP_BYTES) for file in self._files()}
             except FileNotFoundError:
                 return None
 

@@ -25,6 +25,7 @@ from obstore.store import from_url
 from ....domain.errors import ConfigError, NotSupported, StoreUnavailable, first_line
 from ....domain.ports import SmallFiles
 from ...polars.file_errors import explain_write_errors
+from ...shared.utf8 import KEEP_BYTES
 from ..stored_file import StoredFile
 from .storage import Storage, bucket_address, is_hidden
 
@@ -72,7 +73,7 @@ class Bucket(Storage):
 
     def read_text(self, path: str) -> str | None:
         try:
-            return self._read(path).decode("utf-8")
+            return self._read(path).decode("utf-8", KEEP_BYTES)
         except FileNotFoundError:
             return None
 

@@ -14,6 +14,7 @@ from attrs import frozen
 from ....domain.ports import SmallFiles
 from ...polars.file_errors import explain_write_errors
 from ...shared.local_files import LocalFiles, create, flush, translate_errors
+from ...shared.utf8 import KEEP_BYTES
 from ..stored_file import StoredFile
 from .storage import Storage, is_hidden
 
@@ -27,7 +28,7 @@ class Disk(Storage):
     def read_text(self, path: str) -> str | None:
         with translate_errors("read", Path(path).parent):
             try:
-                return Path(path).read_text(encoding="utf-8")
+                return Path(path).read_text(encoding="utf-8", errors=KEEP_BYTES)
             except FileNotFoundError:
                 return None
 

@@ -25,7 +25,7 @@ class Files(Protocol):
 
     @abstractmethod
     def read_text(self, path: str) -> str | None:
-        """The text of a file; None if there is none."""
+        """The text of a file, to be checked with `check_utf8`; None if there is none."""
 
     @abstractmethod
     def create(self, path: str, text: str) -> bool:

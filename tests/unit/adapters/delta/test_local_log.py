@@ -13,7 +13,7 @@ import pytest
 from headwater.adapters.delta import followed_log
 from headwater.adapters.delta.local.folder import LocalFolder
 from headwater.adapters.delta.local.log import LocalLog
-from headwater.domain.errors import VersionExpired
+from headwater.domain.errors import TableDamaged, VersionExpired
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -66,6 +66,14 @@ def test_commits_that_an_expiry_has_deleted_do_not_stay_in_memory(tmp_path: Path
     assert [file.path for version in (250, 255) for file in log.commit(version).added] == ["250.parquet", "255.parquet"]
     with pytest.raises(VersionExpired):
         log.commit(249)
+
+
+def test_a_commit_whose_bytes_are_damaged_is_named(tmp_path: Path) -> None:
+    write(tmp_path, 0)
+    (file,) = (tmp_path / "_delta_log").iterdir()
+    file.write_bytes(file.read_bytes().replace(b'"0.parquet', b'"\xff.parquet'))
+    with pytest.raises(TableDamaged, match=r"^version 0 of .*can't decode byte 0xff.*; put it back"):
+        LocalLog(str(tmp_path)).newest()
 
 
 class TestWalks:

@@ -9,7 +9,7 @@ import pytest
 
 from headwater.adapters.shared.leases import LeaseFiles
 from headwater.adapters.shared.local_files import LocalFiles
-from headwater.domain.errors import StoreUnavailable, VersionExpired
+from headwater.domain.errors import BadInput, StoreUnavailable, VersionExpired
 from headwater.domain.table.lease import Lease
 
 if TYPE_CHECKING:
@@ -48,6 +48,16 @@ def unsettled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[int]
         return LeaseFiles(str(tmp_path), Unsettled)
 
     return settling_after
+
+
+@pytest.mark.parametrize("folder", ["leases", "expired"])
+def test_a_file_whose_bytes_are_damaged_is_named(holds: LeaseFiles, tmp_path: Path, folder: str) -> None:
+    holds.pin(lease_on("8"))
+    holds.record_expiry(TOLD, ["11"], NOW, dry_run=False)
+    (file,) = (tmp_path / ".headwater" / folder).iterdir()
+    file.write_bytes(file.read_bytes().replace(b'"', b'"\xff', 1))
+    with pytest.raises(BadInput, match=rf"{file.name} is damaged \(.*can't decode byte 0xff.*\): remove it"):
+        holds.expired()
 
 
 def test_what_is_older_than_the_newest_kept_goes(holds: LeaseFiles) -> None:
