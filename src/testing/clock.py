@@ -14,14 +14,18 @@ NOW = Now(datetime(2024, 1, 1, tzinfo=UTC))
 
 @define(eq=False)
 class ManualClock(Clock):
-    """A clock that shows `moment`. Only the test, `sleep` and each look at the clock move it."""
+    """A clock that shows `moment`. Only the test, `sleep` and each look at the clock move it.
+
+    It is `wrong` by a time, as a clock is that is set while no time passes.
+    """
 
     moment: datetime = field(default=datetime(2024, 1, 1, tzinfo=UTC))
+    wrong: timedelta = timedelta()
 
     def now(self) -> datetime:
         """Advance by one second and return the moment, so that no two publications have the same time."""
         self.moment += timedelta(seconds=1)
-        return self.moment
+        return self.moment + self.wrong
 
     def elapsed(self) -> timedelta:
         return self.moment - NOW.time

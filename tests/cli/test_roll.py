@@ -107,6 +107,27 @@ def test_days_that_have_not_begun_stay(ran: str, capsys: pytest.CaptureFixture[s
     assert main(["roll", ran, "states", "--cut", str(tomorrow)]) == 0
 
 
+def test_the_day_of_one_record_that_is_dated_far_ahead_is_no_cut(
+    ran: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A user-supplied past would be replaced by that of this day, and nothing would count before it, for good."""
+    (tmp_path / "in" / "2.json").write_text(json.dumps({"id": 9, "state": "new", "mtime": "2099-12-31T00:00:00Z"}))
+    assert main(["run", ran, "--until-idle"]) == 0
+    capsys.readouterr()
+    days, today = shown(ran, "states.deltas", capsys), datetime.now(UTC).date()
+    assert main(["roll", ran, "states"]) == 2
+    assert capsys.readouterr() == (
+        "",
+        f"headwater: pipeline 'states': its watermark 2099-12-31 is in the future: today is {today}. A cut cannot be"
+        " taken back; give one (--cut DAY) that is at most 300 days after today\n",
+    )
+    for beyond in (301, 20_000):
+        assert main(["roll", ran, "states", "--cut", str(today + timedelta(days=beyond))]) == 2, "the clock decides"
+    assert shown(ran, "states.deltas", capsys) == days
+    assert main(["roll", ran, "states", "--cut", "2024-03-03"]) == 0
+    assert [day["day"] for day in shown(ran, "states.deltas", capsys)] == ["2024-03-03", "2099-12-31"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

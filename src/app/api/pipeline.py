@@ -19,7 +19,7 @@ from ...domain.ledger.label import Label
 from ...domain.ledger.ledger import BaseSnapshot, Ledger, Snapshot
 from ...domain.ledger.upkeep import Pin, Upkeep
 from ...domain.ports import BaseReading, Clock, FrameEngine, PushedFrame
-from ...domain.service.base import ReadAt, Service
+from ...domain.service.base import MOST_DAYS_AHEAD, ReadAt, Service
 from ...domain.source.bulk import BULK
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import Schema
@@ -37,8 +37,6 @@ from ..run.replay import ReplayResult, replay
 from ..run.runner import Runner
 from .in_process import InProcess
 from .pipeline_status import status_of
-
-_MOST_DAYS_AHEAD = 300  # of a cut; a mistyped year is further
 
 
 @frozen(eq=False)
@@ -289,32 +287,35 @@ class Pipeline(InProcess):
 
         Args:
             cut: the first day after the past; if not set, the day of the watermark, or today without a watermark. It
-                is at most 300 days later than the later of these two.
+                is at most 300 days after today.
 
         Returns:
             The cut.
 
         Raises:
             ConfigError: the pipeline is not a retraction, has published nothing, or its past reaches beyond the cut; or
-                `cut` is not a date, or too far in the future.
+                `cut` is not a date; or the cut is too far in the future.
             EpochConflict: the pipeline is running; nothing is changed.
             BadInput: a number of the user-supplied past cannot be stored as it is; nothing is changed.
         """
         default_cut = self.runner.service.default_cut
         if default_cut is None:
             raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
-        default, today = (default_cut(each, self.clock.now()) for each in (self.ledger.watermark, None))
-        day = default if cut is None else read_day(cut)
-        self._check_past(day, max(default, today))
+        now, watermark = self.clock.now(), self.ledger.watermark
+        day = default_cut(watermark, now) if cut is None else read_day(cut)
+        self._check_past(day, default_cut(None, now), "its watermark" if cut is None else "the cut")
         self.runner.do(partial(make_cut, day))
         return day
 
-    def _check_past(self, cut: date, reached: date) -> None:
-        """Raise a `ConfigError` if days that have not begun would move into the past, which could not be undone."""
-        if cut.toordinal() > reached.toordinal() + _MOST_DAYS_AHEAD:
+    def _check_past(self, cut: date, today: date, what: str) -> None:
+        """Raise a `ConfigError` if days that have not begun would move into the past, which could not be undone.
+
+        The clock decides, as one record that is dated far ahead is enough to move the watermark there.
+        """
+        if cut.toordinal() > today.toordinal() + MOST_DAYS_AHEAD:
             raise ConfigError(
-                f"pipeline {self.name!r}: the cut {cut} is in the future: neither its watermark nor the clock is later"
-                f" than {reached}. A cut cannot be taken back; give a day up to {_MOST_DAYS_AHEAD} days after that"
+                f"pipeline {self.name!r}: {what} {cut} is in the future: today is {today}. A cut cannot be taken back;"
+                f" give one (--cut DAY) that is at most {MOST_DAYS_AHEAD} days after today"
             )
 
     def settled(self, keys: Any, *, at: Moment | None = None, as_of: Time | None = None) -> Any:

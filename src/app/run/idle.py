@@ -2,11 +2,44 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from datetime import datetime, timedelta
+
+from attrs import define, evolve, field
 
 from ...domain.ledger.ledger import Snapshot
+from ...domain.ports import Clock
 from ...domain.service.base import Service, Step
 from .options import RunOptions
+
+_SET = timedelta(minutes=1)
+"""A clock that differs by more than this from what it should show since the last look has been set."""
+
+_FAR = timedelta(days=7)
+
+
+@define(eq=False)
+class Silence:
+    """The time since the last rows of a source, by the looks at a clock.
+
+    If the clock has been set since the last look, the silence begins again: a watermark never goes back, so it must not
+    follow a clock that is wrong for one look.
+
+    Args:
+        since: when the last rows were read (UTC); None if not by this process.
+    """
+
+    since: datetime | None = None
+    _zero: datetime | None = field(init=False, default=None)
+    """What the clock would have shown when its elapsed time was zero."""
+
+    def look(self, clock: Clock) -> datetime:
+        """Return the time that the clock shows."""
+        now = clock.now()
+        zero = now - clock.elapsed()
+        if self._zero is not None and abs(zero - self._zero) > _SET:
+            self.since = now
+        self._zero = zero
+        return now
 
 
 def find_idle_step(
@@ -26,4 +59,13 @@ def find_idle_step(
     after = options.idle_after
     if after is None or now - last_rows < after:
         return None
-    return service.idle(now - after - options.watermark_delay, snapshot)
+    until, known = now - after - options.watermark_delay, snapshot.watermark
+    step = service.idle(until, snapshot)
+    if step is None or known is None or until - known < _FAR:
+        return step
+    before, to, shown = (f"{time:%Y-%m-%d %H:%M}" for time in (known, step.watermark or until, now))
+    warning = (
+        f"no rows have come for idle_after, so the watermark moves from {before} to {to}, as the clock shows {shown}."
+        " A watermark cannot go back: if the clock is wrong, set it right before the next rows come"
+    )
+    return evolve(step, warnings=(*step.warnings, warning))

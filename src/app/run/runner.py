@@ -22,7 +22,7 @@ from ...domain.table.change import Change
 from ...domain.table.spec import TableSpec
 from .ahead import ReadAhead
 from .commit import commit_step
-from .idle import find_idle_step
+from .idle import Silence, find_idle_step
 from .keep_up import WorkBeside, keep_up
 from .loading import check_loaded
 from .losses import Loss, Losses
@@ -85,7 +85,7 @@ class Runner:
     _ledger: LedgerWriter | None = field(init=False, default=None)
     _expected: int | None = field(init=False, default=None)
     _rows: int | None = field(init=False, default=None)
-    _last_rows: datetime | None = field(init=False, default=None)
+    _silence: Silence = field(init=False, factory=Silence)
     _epochs: int = field(init=False, default=0)
     _warnings: Warnings = field(init=False, factory=Warnings)
 
@@ -235,10 +235,10 @@ class Runner:
             ledger = self.ledger
             check_loaded(ledger, self.service)
             with phase("read"), add_place(self.options.source_place):
-                now = Now(self.clock.now(), pace, ledger.watermark)
+                now = Now(self._silence.look(self.clock), pace, ledger.watermark)
                 offsets = self._plan_epoch(now)
                 if offsets is not None:
-                    self._last_rows = now.time
+                    self._silence.since = now.time
                     lag = self.source.lag(offsets.until)
             if offsets is not None:
                 self._run_epoch(offsets, lag, phase)
@@ -282,7 +282,8 @@ class Runner:
         """Do what is due without new rows; return False if that changes no result."""
         if (latest := self.ledger.latest) is None:
             return False
-        last_rows = self._last_rows = self._last_rows or latest.published_at  # an earlier run may have read them
+        # An earlier run may have read the last rows.
+        last_rows = self._silence.since = self._silence.since or min(latest.published_at, now)
         try:
             if (step := find_idle_step(self.service, self.ledger.snapshot(), self.options, now, last_rows)) is None:
                 return False

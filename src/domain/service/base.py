@@ -24,6 +24,9 @@ from ..table.net_changes import net_changes
 from ..table.spec import TableSpec
 from ..table.view_spec import ViewSpec
 
+MOST_DAYS_AHEAD = 300
+"""How many days after today a cut can be: a mistyped year is further."""
+
 
 @frozen(eq=False)
 class Step:

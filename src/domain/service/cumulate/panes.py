@@ -103,12 +103,15 @@ class Panes:
         micros = micros_of(moment)
         if self.daily:
             return self._days.start_of(self._days.floor_of(micros) + self.step)
-        end = self._windows.start_of(self._windows.floor_of(micros) + self.size)
-        return min(self.find_last_end(moment) + self.step, end)
+        return min(self.find_last_end(moment) + self.step, self.find_window_end(micros))
 
     def find_window(self, micros: int) -> int:
         """Return the start of the window that contains an instant, both in microseconds."""
         return self._windows.start_of(self._windows.floor_of(micros))
+
+    def find_window_end(self, micros: int) -> int:
+        """Return the end of the window that contains an instant, both in microseconds."""
+        return self._windows.start_of(self._windows.floor_of(micros) + self.size)
 
     def expand(
         self, rows: nw.LazyFrame[Any], first: str, last: str, engine: FrameFunctions, *, into: str

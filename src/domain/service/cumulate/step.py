@@ -143,30 +143,28 @@ class CumulateStep:
         known = snapshot.watermark
         if known is None or until <= known:
             return None
-        tick_range = TickRange(snapshot, self.panes, self._find_last_end(known), self._find_last_end(until))
-        if not tick_range.may_tick or not self._has_ticks(tick_range):
+        closing = TickRange(snapshot, self.panes, self._find_last_end(known), self._find_last_end(until))
+        if not closing.may_tick or (last := self._find_last_tick(closing)) is None:
             return None
-        # The watermark stops at the tick: rows between the tick and the clock must not become late.
-        return Step(
-            self._make_changes(self._make_empty(tick_range), None, tick_range),
-            0,
-            0,
-            None,
-            watermark=moment_of(tick_range.after),
-        )
+        # The watermark stops at the last tick: rows between it and the clock, which may be wrong, must not become late.
+        tick_range = evolve(closing, after=last)
+        changes = self._make_changes(self._make_empty(tick_range), None, tick_range)
+        return Step(changes, 0, 0, None, watermark=moment_of(last))
 
-    def _has_ticks(self, tick_range: TickRange) -> bool:
-        """Whether closing these panes without new rows makes any tick."""
+    def _find_last_tick(self, tick_range: TickRange) -> int | None:
+        """Find the last tick that closing these panes without new rows makes; None if it makes none."""
         version = tick_range.snapshot.version(self.tables.panes.name)
         if self._idle_memo.version == version and self._idle_memo.until >= tick_range.after:
-            return False
-        sources = [tick_range.read_closing(self.tables.panes)]
+            return None
+        closing = tick_range.read_closing(self.tables.panes)
         if self.settings.ticks == "dense":
-            sources.append(tick_range.read_so_far(self.tables.panes))
-        found = any(collect_small(each.select(WINDOW).head(1)) for each in sources)
-        if not found:
+            window = _newest(WINDOW, closing, tick_range.read_so_far(self.tables.panes))
+            last = None if window is None else min(self.panes.find_window_end(window), tick_range.after)
+        else:
+            last = _newest(PANE, closing)
+        if last is None:
             self._idle_memo.version, self._idle_memo.until = version, tick_range.after
-        return found
+        return last
 
     def _find_last_end(self, watermark: datetime | None) -> int:
         return BEGINNING if watermark is None else self.panes.find_last_end(watermark)
@@ -339,3 +337,9 @@ class CumulateStep:
         """The contribution of a batch without rows."""
         states = {name: tick_range.read_closing(each.table).head(0) for name, each in self.states.items()}
         return _Contribution(tick_range.read_closing(self.tables.panes).head(0).drop(*self.tables.extremes), states)
+
+
+def _newest(column: str, *frames: nw.LazyFrame[Any]) -> int | None:
+    """The greatest value of a column of some frames; None if they have no rows."""
+    found = [line[column] for frame in frames for line in collect_small(frame.select(nw.col(column).max()))]
+    return max((each for each in found if each is not None), default=None)

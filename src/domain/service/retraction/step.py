@@ -22,7 +22,7 @@ from ...table.collect import collect_small
 from ...table.fingerprint import recorded_setting
 from ...table.groups import as_key
 from ...table.row_kind import INSERT, ROW_KIND
-from ..base import Step
+from ..base import MOST_DAYS_AHEAD, Step
 from ..measures import ROWS, ValueMeasure, evaluate, sign
 from ..memo import Memo
 from ..segments import SEGMENT, Segments
@@ -85,7 +85,7 @@ class RetractionStep:
             )
         changes |= self._change_sums(good, profile, snapshot)
         counts = (profile.rows, profile.dead_letters, profile.newest)
-        return Step(changes, *counts, repeats=profile.repeats, warnings=tuple(self._warnings(profile, jumps)))
+        return Step(changes, *counts, repeats=profile.repeats, warnings=tuple(self._warnings(profile, jumps, snapshot)))
 
     def _prepare(self, batch: Batch, snapshot: Snapshot) -> tuple[nw.LazyFrame[Any], _Profile, list[Jump]]:
         """Return the rows with their days, the profile of the batch, and the rows at which a new log begins.
@@ -105,11 +105,17 @@ class RetractionStep:
                 raise self.repeats.make_error(more[0])
             jumps += more
 
-    def _warnings(self, profile: _Profile, jumps: list[Jump]) -> Iterator[str]:
+    def _warnings(self, profile: _Profile, jumps: list[Jump], snapshot: Snapshot) -> Iterator[str]:
         for jump in jumps:
             yield f'{self.repeats.describe(jump)}: a new log begins there, as log_reset = "accept"'
         if profile.unplaced:
             yield UNPLACED
+        if self.settings.roll_after is not None and self._is_far_ahead(snapshot):
+            yield (
+                f"the watermark, {snapshot.watermark:%Y-%m-%d}, is more than {MOST_DAYS_AHEAD} days after today, so"
+                " roll_after moves no day into the past. One record that is dated far ahead does this. Instead, use"
+                f" headwater roll … {self.settings.pipeline} --cut DAY"
+            )
 
     def _check_dates(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Give a reason in `_error` to each row whose day, in the pipeline's zone, is outside the range of dates."""
@@ -202,8 +208,16 @@ class RetractionStep:
         """The cut that is due by the watermark of the previous epoch; None if the cut does not move."""
         if self.settings.roll_after is None or (watermark := snapshot.watermark) is None:
             return None
+        if self._is_far_ahead(snapshot):  # a cut there could not be undone
+            return None
         to = self._day_of_watermark(subtract(watermark, self.settings.roll_after))
         return to if cut is None or to > cut else None
+
+    def _is_far_ahead(self, snapshot: Snapshot) -> bool:
+        """Whether the watermark is too far after the clock that its publication was stamped with, to cut by it."""
+        if (latest := snapshot.publication) is None or snapshot.watermark is None:
+            return False
+        return self._day_of_watermark(snapshot.watermark) > self.days.number_of(latest.published_at) + MOST_DAYS_AHEAD
 
     def _entries(self, rows: nw.LazyFrame[Any]) -> dict[str, nw.LazyFrame[Any]]:
         """Return the entries of each daily sums table, by the name of the live table: rows with signed sum columns."""

@@ -150,13 +150,51 @@ class TestIdle:
             assert runner.advance() == (62 <= minute <= 65), minute
         assert site.shows("ticks") == [(f"{12 + at // 60}:{at % 60:02}", "", 2, 0) for at in range(57, 61)]
 
-    def test_rows_behind_the_clock_are_late_then(self, site: Site) -> None:
+    def test_rows_before_the_last_tick_are_late_then(self, site: Site) -> None:
         site.read(view("00:10"))
         site.wait_until("08:30")
-        site.read(view("01:59"), view("02:00"), view("04:00"))
-        assert site.shows() == [("12:01", "a", 1, 0), ("12:03", "a", 2, 0)]
+        site.read(view("00:59"), view("01:00"), view("02:00"), view("04:00"))
+        assert site.shows() == [("12:01", "a", 1, 0), ("12:02", "a", 2, 0), ("12:03", "a", 3, 0)]
         letters = site.runner().ledger.snapshot().read("views.dead_letters").collect(backend="polars")
         assert letters["reason"].to_list() == ["late: the tick at the end of its pane was there already"]
+
+    @pytest.mark.parametrize("ticks", ["sparse", "dense"])
+    def test_one_look_at_a_clock_that_is_far_ahead_moves_nothing(self, site: Site, ticks: str) -> None:
+        site.settings = evolve(site.settings, ticks=ticks)
+        runner = site.read(view("00:10"))
+        for wrong in (timedelta(days=66 * 365), timedelta()):
+            site.clock.wrong = wrong
+            assert not runner.run(until_idle=True)
+        assert runner.ledger.latest.watermark == NOON - MINUTE + timedelta(seconds=10)
+        site.source.give([view("00:20"), view("02:10")])
+        runner.run(until_idle=True)
+        assert site.shows() == [("12:01", "a", 2, 0)]
+        site.clock.moment = NOON + 20 * MINUTE
+        runner.run(until_idle=True)
+        assert runner.ledger.latest.watermark == NOON + (3 if ticks == "sparse" else 14) * MINUTE
+
+    def test_the_wrong_clock_of_a_new_process_makes_no_row_late_but_those_of_open_panes(
+        self, site: Site, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """As after the start of a machine whose clock has not been set yet."""
+        site.read(view("00:10"))
+        site.clock.wrong = timedelta(days=66 * 365)
+        runner = site.read()
+        assert runner.ledger.latest.watermark == NOON + MINUTE
+        assert [text for text in caplog.messages if "watermark" in text] == [
+            "views: no rows have come for idle_after, so the watermark moves from 2024-03-01 11:59 to 2024-03-01 12:01,"
+            " as the clock shows 2090-02-13 12:00. A watermark cannot go back: if the clock is wrong, set it right"
+            " before the next rows come"
+        ]
+        site.clock.wrong = timedelta()
+        site.read(view("01:10"), view("03:10"))
+        assert site.shows() == [("12:01", "a", 1, 0), ("12:02", "a", 2, 0)]
+
+    def test_dense_ticks_end_with_the_window_whatever_the_clock_shows(self, site: Site) -> None:
+        site = Site(chosen(ticks="dense", size=timedelta(hours=1), dimensions=[[]]), site.options)
+        site.read(view("56:10"))
+        site.clock.wrong = timedelta(days=66 * 365)
+        assert site.read().ledger.latest.watermark == NOON + timedelta(hours=1)
 
     def test_without_the_rule_the_watermark_waits(self, site: Site) -> None:
         site.options = RunOptions()

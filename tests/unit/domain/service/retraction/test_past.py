@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
@@ -113,6 +113,30 @@ def test_days_are_rolled_even_where_all_of_a_batch_is_set_aside() -> None:
     shop.read(order("+I", "new", None))
     assert shop.shows("by_day") == LIFE[2:]
     assert shop.shows() == [("new", 1, 1), ("paid", 1, 1)]
+
+
+def test_no_day_is_rolled_by_a_watermark_that_one_record_has_moved_far_ahead(caplog: pytest.LogCaptureFixture) -> None:
+    """The clock shows 1 January 2024. A cut there could not be undone, and no later day would be shown again."""
+    shop = counted(**DAILY)
+    never = {"_row_kind": "+I", "state": "new", "mtime": datetime(2099, 12, 31, tzinfo=UTC), "buyer": "max"}
+    shop.read(never)
+    caplog.clear()
+    shop.read(order("+I", "new", "04 09:00", buyer="eve"))
+    assert (march(4), "new", 2, 2) in shop.shows("by_day")
+    assert shop.shows() == [("new", 3, 3), ("paid", 1, 1)]
+    assert caplog.messages == [
+        "p: the watermark, 2099-12-31, is more than 300 days after today, so roll_after moves no day into the past."
+        " One record that is dated far ahead does this. Instead, use headwater roll … p --cut DAY"
+    ]
+
+
+@pytest.mark.parametrize(("ahead", "days"), [(300, 1), (301, 3)])
+def test_a_watermark_can_be_ahead_of_the_clock_by_300_days(ahead: int, days: int) -> None:
+    shop = counted(**DAILY)
+    time = datetime(2024, 1, 1, 12, tzinfo=UTC) + timedelta(days=ahead)
+    shop.read({"_row_kind": "+I", "state": "new", "mtime": time, "buyer": "max"})
+    shop.read(order("+I", "new", "04 09:00", buyer="eve"))
+    assert len({day for day, *_ in shop.shows("by_day")}) == days
 
 
 def test_a_group_whose_past_and_days_cancel_is_gone() -> None:
