@@ -346,7 +346,7 @@ class Headwater(Declarations, ViewReader):
         return self.pipeline(pipeline).roll(cut)
 
     def status(self) -> StatusTable:
-        """The status of each pipeline; notebooks show it as a table."""
+        """The status of each pipeline; `print` and notebooks show it as a table."""
         return StatusTable(self._status(self.deployment.pipelines), engines=self.chooses_engine)
 
     def _status(self, pipelines: Iterable[str]) -> tuple[PipelineStatus, ...]:
