@@ -22,7 +22,7 @@ from ..read.latency import Latencies
 from ..read.moments import Duration, Moment, read_duration
 from ..read.status import PipelineStatus
 from ..registry.backends import chosen_backend
-from ..run.alerts import send_alerts
+from ..run.alerts import log_alarms, send_alerts
 from ..run.beside import work_beside
 from ..run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
 from ..run.clock import SystemClock
@@ -170,12 +170,9 @@ class Headwater(Declarations, ViewReader):
             raise ConfigError("this Headwater was asked to stop, and its run has ended; open another one to run on")
         runners = self.start(pipelines)
         with send_alerts(self.deployment.alerts, runners) as look, work_beside(runners):
-
-            def after_round() -> None:
-                look()
-                self._telemetry.look()
-
-            run_all(runners, until_idle=until_idle, after_round=after_round)
+            run_all(runners, until_idle=until_idle, after_round=(look, self._telemetry.look))
+        if until_idle and not self._stopped:
+            log_alarms(runners)  # to the log only: alarms are alerts of their own
         self._telemetry.look(now=True)
         self._ended = self._stopped
 
