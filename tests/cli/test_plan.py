@@ -192,6 +192,7 @@ def test_the_plan_and_the_run_agree(built: Path, tmp_path: Path, edit: tuple[str
             with pytest.raises(HeadwaterError) as refused:
                 headwater.run([pipeline], until_idle=True)
             assert (str(refused.value),) == found.details
+            assert planned(headwater)["events"].verdict is not Verdict.NEW
         else:
             headwater.run([pipeline], until_idle=True)
             assert planned(headwater)[pipeline].verdict is Verdict.NOTHING
