@@ -192,10 +192,10 @@ class Headwater(Declarations, ViewReader):
             frame: the rows: a frame of Polars, pandas, PyArrow or Spark with the declared columns. Types are widened;
                 a type that could lose values is refused.
             number: of this frame, 0 or greater, and greater than that of the frame before; the next one, if not set.
-                Give it if the push may be repeated after a crash: a pipeline skips a number that it has published.
+                Give it if the push may be repeated after a crash: a pipeline skips a number up to its newest one.
 
         Returns:
-            True if this call has published an epoch of a pipeline; False if all had published this number before.
+            True if this call has published an epoch of a pipeline; False if all had this number, or a greater one.
 
         Raises:
             ConfigError: there is no such source, no pipeline reads it, or it is of another kind; or no `number` is set,
