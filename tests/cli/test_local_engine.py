@@ -113,7 +113,7 @@ def test_what_asks_no_sql_starts_no_engine_for_it(config: Path, monkeypatch: pyt
     [
         ({"engine": "flink"}, "it must be one of auto, spark, local"),
         ({"engine": "flink", "name": "hudi-mor"}, "it must be one of auto, spark, local"),
-        ({"engine": "local", "name": "memory"}, "backend memory has one engine only: leave this key out"),
+        ({"engine": "spark", "name": "memory"}, "backend memory has one engine only: leave this key out"),
         ({"engine": "local", "path": "hdfs://host/lake"}, "abfs://…, abfss://…, and not at hdfs://host/lake: set"),
         ({"engine": "local", "name": "hudi-cow", "path": "s3a://bucket/lake"}, 'set engine = "spark"'),
     ],
@@ -129,6 +129,15 @@ def test_what_is_refused(
     choose(config, monkeypatch, **chosen)
     assert main(["check", str(config)]) == 2
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("engine", ["local", "auto"])
+def test_a_deployment_without_spark_runs_on_memory_too(
+    config: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], engine: str
+) -> None:
+    choose(config, monkeypatch, engine, name="memory")
+    assert main(["check", str(config)]) == 0
+    assert "on backend memory." in capsys.readouterr().out
 
 
 def test_spark_settings_are_harmless_without_spark(

@@ -102,10 +102,10 @@ EDITS = [
     ("ranked", '["top"]', '["top", "ranks"]', Verdict.RECOMPUTED, "view ranks will be stored"),
     ("ranked", 'group = ["g"]\nid', 'group = ["g"]\nmethod = "rank"\nid', Verdict.REBUILD, "method dense_rank -> rank"),
     ("ranked", "t timestamp", "t timestamp, x string", Verdict.WIDENED, "new columns `x` string"),
-    ("ranked", "w double, ", "", Verdict.REBUILD, "only new columns can be added"),
-    ("ranked", "w double", "u double", Verdict.REBUILD, "only new columns can be added"),
+    ("ranked", "w double, ", "", Verdict.REBUILD, "ranked is kept with `w` double but `w` none is wanted; only new columns can be added"),
+    ("ranked", "w double", "u double", Verdict.REBUILD, "`w` none is wanted; only new columns can be added"),
     ("ranked", "v int, w double", WIDER, Verdict.REBUILD, "order_by v (int) -> v (bigint)"),
-    ("ranked", "w double", "w decimal(9,2)", Verdict.REBUILD, "only new columns can be added"),
+    ("ranked", "w double", "w decimal(9,2)", Verdict.REBUILD, "is kept with `w` double but `w` decimal(9,2) is wanted; only"),
     # retraction
     ("totals", "v int, w double", WIDER, Verdict.NOTHING, ""),
     ("totals", '"sum(v)" }}\n\n[pipelines.ticks]', '"max(v)" }}\n\n[pipelines.ticks]', Verdict.REBUILD, "measures"),
@@ -192,6 +192,7 @@ def test_the_plan_and_the_run_agree(built: Path, tmp_path: Path, edit: tuple[str
             with pytest.raises(HeadwaterError) as refused:
                 headwater.run([pipeline], until_idle=True)
             assert (str(refused.value),) == found.details
+            assert planned(headwater)["events"].verdict is not Verdict.NEW
         else:
             headwater.run([pipeline], until_idle=True)
             assert planned(headwater)[pipeline].verdict is Verdict.NOTHING

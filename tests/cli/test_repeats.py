@@ -80,7 +80,16 @@ def test_check_says_that_records_have_no_position(
     config.write_text(text.replace('metadata = { file = "log_file", pos = "log_position" }\n', ""))
     assert main(["check", str(config)]) == 0
     told = 'nothing: every row counts, a repeat too; its records have no position in a log (identity = "auto")'
-    assert told in capsys.readouterr().out
+    printed = capsys.readouterr().out
+    assert told in printed
+    assert ("  takes back\n    nothing: " in printed) == (format_ == "json")
+
+
+def test_check_says_nothing_of_rows_that_have_a_kind(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    text = DEPLOYMENT.replace("maxwell-json", "json").replace('"id bigint', '"op string, id bigint')
+    config.write_text(text.replace('metadata = { file = "log_file", pos = "log_position" }', 'row_kind = "op"'))
+    assert main(["check", str(config)]) == 0
+    assert "takes back" not in capsys.readouterr().out
 
 
 def test_repeats_are_counted_in_the_epochs_line_and_in_status(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

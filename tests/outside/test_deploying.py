@@ -19,9 +19,11 @@ from .environments import Environment
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "examples" / "deploy"
 ORDERS = (
-    '{"order_id": 1, "state": "open", "amount": "5.00", "ordered_at": "2024-03-01T09:00:00Z"}\n'
-    '{"order_id": 2, "state": "open", "amount": "6.00", "ordered_at": "2024-03-01T09:01:00Z"}\n'
-    '{"order_id": 3, "state": "paid", "amount": "7.00", "ordered_at": "2024-03-01T09:02:00Z"}\n'
+    '{"op": "+I", "order_id": 1, "state": "open", "amount": "5.00", "changed_at": "2024-03-01T09:00:00Z"}\n'
+    '{"op": "+I", "order_id": 2, "state": "open", "amount": "6.00", "changed_at": "2024-03-01T09:01:00Z"}\n'
+    '{"op": "+I", "order_id": 3, "state": "open", "amount": "7.00", "changed_at": "2024-03-01T09:01:30Z"}\n'
+    '{"op": "-U", "order_id": 3, "state": "open", "amount": "7.00", "changed_at": "2024-03-01T09:01:30Z"}\n'
+    '{"op": "+U", "order_id": 3, "state": "paid", "amount": "7.00", "changed_at": "2024-03-01T09:02:00Z"}\n'
 )
 
 
@@ -55,6 +57,13 @@ def deployment(tmp_path: Path) -> Path:
     (folder / "in").mkdir()
     (folder / "in" / "a.json").write_text(ORDERS)
     return folder
+
+
+def test_an_order_that_changes_counts_once(deployment: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("deltalake")
+    run = ("run", str(deployment / "deploy.toml"), "--until-idle", "--show", "order_states", "--format", "csv")
+    assert main(run) == 0
+    assert capsys.readouterr().out.splitlines() == ["state,orders,amount", "open,2,11.00", "paid,1,7.00"]
 
 
 @pytest.mark.slow

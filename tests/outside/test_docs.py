@@ -213,12 +213,13 @@ def test_materialized_views(tmp_path: Path) -> None:
 def specs(tmp_path: Path) -> Path:
     project = tmp_path / "project"
     files = write_out(DOCS / "writing-specs.md", project)
-    assert set(files) == {"shop.toml", "specs/orders.feature", "conftest.py", "specs/test_specs.py"}
+    program = {"program/visits.feature", "program/test_visits.py"}
+    assert set(files) == {"shop.toml", "specs/orders.feature", "conftest.py", "specs/test_specs.py"} | program
     return project
 
 
 def test_writing_specs(tmp_path: Path) -> None:
-    assert run_pytest(specs(tmp_path), tmp_path / "site", "specs") == 6
+    assert run_pytest(specs(tmp_path), tmp_path / "site", "specs", "program") == 7
 
 
 @pytest.mark.delta

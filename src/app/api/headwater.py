@@ -22,7 +22,7 @@ from ..read.latency import Latencies
 from ..read.moments import Duration, Moment, read_duration
 from ..read.status import PipelineStatus
 from ..registry.backends import chosen_backend
-from ..run.alerts import send_alerts
+from ..run.alerts import log_alarms, send_alerts
 from ..run.beside import work_beside
 from ..run.bootstrap import FILES_PER_CHUNK, Bootstrap, HistoryTable, stream_offsets
 from ..run.clock import SystemClock
@@ -170,12 +170,9 @@ class Headwater(Declarations, ViewReader):
             raise ConfigError("this Headwater was asked to stop, and its run has ended; open another one to run on")
         runners = self.start(pipelines)
         with send_alerts(self.deployment.alerts, runners) as look, work_beside(runners):
-
-            def after_round() -> None:
-                look()
-                self._telemetry.look()
-
-            run_all(runners, until_idle=until_idle, after_round=after_round)
+            run_all(runners, until_idle=until_idle, after_round=(look, self._telemetry.look))
+        if until_idle and not self._stopped:
+            log_alarms(runners)  # to the log only: alarms are alerts of their own
         self._telemetry.look(now=True)
         self._ended = self._stopped
 
@@ -195,10 +192,10 @@ class Headwater(Declarations, ViewReader):
             frame: the rows: a frame of Polars, pandas, PyArrow or Spark with the declared columns. Types are widened;
                 a type that could lose values is refused.
             number: of this frame, 0 or greater, and greater than that of the frame before; the next one, if not set.
-                Give it if the push may be repeated after a crash: a pipeline skips a number that it has published.
+                Give it if the push may be repeated after a crash: a pipeline skips a number up to its newest one.
 
         Returns:
-            True if this call has published an epoch of a pipeline; False if all had published this number before.
+            True if this call has published an epoch of a pipeline; False if all had this number, or a greater one.
 
         Raises:
             ConfigError: there is no such source, no pipeline reads it, or it is of another kind; or no `number` is set,
@@ -346,7 +343,7 @@ class Headwater(Declarations, ViewReader):
         return self.pipeline(pipeline).roll(cut)
 
     def status(self) -> StatusTable:
-        """The status of each pipeline; notebooks show it as a table."""
+        """The status of each pipeline; `print` and notebooks show it as a table."""
         return StatusTable(self._status(self.deployment.pipelines), engines=self.chooses_engine)
 
     def _status(self, pipelines: Iterable[str]) -> tuple[PipelineStatus, ...]:

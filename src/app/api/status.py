@@ -12,6 +12,7 @@ from ...domain.table.schema import Schema, column
 from ..read.status import PipelineStatus
 from ..run.progress import kept, moment, tables_at
 from .html import html_table
+from .text_table import text_table
 
 _COLUMNS = Schema.parse(
     "pipeline string, epoch bigint, published string, watermark string, waiting string, dead_letters bigint,"
@@ -22,7 +23,7 @@ _COLUMNS = Schema.parse(
 
 @frozen
 class StatusTable(Sequence[PipelineStatus]):
-    """The status of each pipeline; notebooks show it as a table.
+    """The status of each pipeline; `print` and notebooks show it as a table.
 
     Args:
         found: the status of each pipeline.
@@ -53,6 +54,10 @@ class StatusTable(Sequence[PipelineStatus]):
     def rows(self) -> list[list[str | int | None]]:
         """A row for each pipeline."""
         return [[*_row(each), *([each.engine] if self.engines else [])] for each in self]
+
+    def __str__(self) -> str:
+        """The table, as ``headwater status`` prints it."""
+        return "\n".join(text_table(self.columns, self.rows))
 
     def _repr_html_(self) -> str:
         return html_table(self.columns.names, self.rows)

@@ -16,7 +16,7 @@ from ..read.keyed_views import feed_of
 from ..services.kind import kind_of
 
 _LAYOUTS = {
-    Layout.LOG: "epochs are appended, folded when read",
+    Layout.LOG: "epochs are appended; a read takes the newest row of each key",
     Layout.MERGED: "merged at each epoch, for any engine to read",
 }
 

@@ -98,7 +98,7 @@ class Backend(Module):
         Raises:
             ConfigError: there is no such engine, or it cannot do what the other settings ask.
         """
-        if settings.engine is not None:
+        if settings.engine not in {None, "auto", "spark" if cls.computes_on_spark() else "local"}:
             raise ConfigError(f"backend {settings.name} has one engine only: leave this key out")
         return cls
 

@@ -21,6 +21,7 @@ from .runner import Runner
 from .sink_publisher import describe_ahead, is_ahead
 
 _LOGGER = "headwater"
+_Find = Callable[[Runner, Publication | None], Iterable[Alarm]]
 
 
 @contextmanager
@@ -128,9 +129,15 @@ def _sink_alarms(runner: Runner, latest: Publication | None) -> Iterator[Alarm]:
         yield Alarm(describe_ahead(held))
 
 
-def _find_alarms(runner: Runner) -> Iterable[Alarm]:
+def log_alarms(runners: Iterable[Runner]) -> None:
+    """Warn of the alarms of what pipelines read, each text once; of what they publish to, the run itself has warned."""
+    for runner in runners:
+        runner.warnings.log(runner.pipeline, (each.text for each in _find_alarms(runner, _source_alarms)))
+
+
+def _find_alarms(runner: Runner, find: _Find = alarms_of) -> Iterable[Alarm]:
     try:
         with runner.turn:
-            return list(alarms_of(runner, runner.current_ledger().latest))
+            return list(find(runner, runner.current_ledger().latest))
     except HeadwaterError as error:  # its tables cannot be read just now
         return [Alarm(str(error))]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from ...domain.ports import Clock, Pace
@@ -25,7 +25,7 @@ class Advancing(Protocol):
         """Run one epoch; False if there was nothing to read."""
 
 
-def run_all(runners: Sequence[Advancing], *, until_idle: bool, after_round: Callable[[], None] = lambda: None) -> None:
+def run_all(runners: Sequence[Advancing], *, until_idle: bool, after_round: Iterable[Callable[[], None]] = ()) -> None:
     """Run pipelines side by side, one epoch each in turn, until they stop or (`until_idle`) all sources are drained.
 
     With `until_idle`, pipelines that read others ignore the clock and publish once at the end.
@@ -36,7 +36,8 @@ def run_all(runners: Sequence[Advancing], *, until_idle: bool, after_round: Call
     pace = Pace.DRAIN if until_idle else Pace.SCHEDULE
     while not any(runner.stopping for runner in runners):
         progressed = _round(runners, pace) or (until_idle and _round(runners, Pace.CLOSE))
-        after_round()
+        for look in after_round:
+            look()
         if progressed:
             continue
         if until_idle or not runners:

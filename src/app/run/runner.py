@@ -58,6 +58,7 @@ class Runner:
         turn: who writes the tables, or asks the source, has it; all runners of a deployment share it.
         ahead: reads the next epoch while one is computed; None between runs, and where the engine cannot.
         failed_pushes: the ids of frames whose push has not ended, or with an error; the last one may be published.
+        warnings: those of a step, and of what holds the pipeline back, that this run has logged.
     """
 
     pipeline: str
@@ -81,13 +82,13 @@ class Runner:
     beside: WorkBeside | None = field(init=False, default=None)
     ahead: ReadAhead | None = field(init=False, default=None)
     failed_pushes: set[str | None] = field(init=False, factory=set)
+    warnings: Warnings = field(init=False, factory=Warnings)
     _opening: threading.RLock = field(init=False, factory=threading.RLock)
     _ledger: LedgerWriter | None = field(init=False, default=None)
     _expected: int | None = field(init=False, default=None)
     _rows: int | None = field(init=False, default=None)
     _silence: Silence = field(init=False, factory=Silence)
     _epochs: int = field(init=False, default=0)
-    _warnings: Warnings = field(init=False, factory=Warnings)
 
     @losses.default
     def _make_losses(self) -> Losses:
@@ -266,7 +267,7 @@ class Runner:
             report = EpochReport(place, *counts, mark, lag, seconds, repeats=step.repeats, passed_over=passed_over)
             phase.report = evolve(report, engine=self.engine_name)
             self.report(phase.report)
-            self._warnings.log(self.pipeline, step.warnings)
+            self.warnings.log(self.pipeline, step.warnings)
             self.losses.add(step, loss, passed_over)
 
     def _plan_epoch(self, now: Now) -> OffsetRange | None:
@@ -322,7 +323,7 @@ class Runner:
             written = commit_step(self, step, phase, tally)
             counts = (step.rows, step.dead_letters, written)
             phase.report = EpochReport(epoch, *counts, self.ledger.watermark, "", phase.seconds, task, step.repeats)
-        self._warnings.log(self.pipeline, step.warnings)
+        self.warnings.log(self.pipeline, step.warnings)
         return step
 
     def load(self, base: Publication, changes: Mapping[str, Change]) -> Publication:

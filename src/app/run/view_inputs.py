@@ -26,14 +26,22 @@ from .runner import Runner
 _FIRST = datetime(1, 1, 1, tzinfo=UTC)
 _LOOK_BACK = 256
 """The number of publications of a view that are searched for a moment shared with other inputs."""
+_LATER = 'wait for a later change of each input, or set align = "newest"'
 
 
 @frozen
 class Blocker:
-    """The reason why a view cannot advance yet."""
+    """The reason why a view cannot advance yet.
+
+    Args:
+        input: the input that holds it back.
+        why: the reason.
+        remedy: what ends it; empty if the reason says it.
+    """
 
     input: str
     why: str
+    remedy: str = ""
 
     def __str__(self) -> str:
         return f"held back by input {self.input}: {self.why}"
@@ -123,7 +131,7 @@ class ViewInputs(Source):
         self._pipelines.refresh()
         found = self._next(None if after is None else ViewPlan.of(after))
         if isinstance(found, Blocker):
-            yield Alarm(str(found), f"held back by input {found.input}")
+            yield Alarm(f"{found}{found.remedy}", f"held back by input {found.input}")
         if not self.settings.aligned:
             return
         marks = {name: mark for name in self.settings.inputs if (mark := self._watermark(name))}
@@ -223,7 +231,8 @@ class ViewInputs(Source):
         spec = self._pipelines.spec(each)
         if spec.timed and name not in self._views:
             why = service.held_back(spec.name, ReadAt(self._pipelines.ledger(each.pipeline).snapshot(latest), moment))
-            return latest if why is None else Blocker(name, why)
+            remedy = f"; the lowest watermark of the inputs is {format_time(limit)}: {_LATER}"
+            return latest if why is None else Blocker(name, why, remedy)
         found = self._shown_at(name, moment) if name in self._views else self._newest_up_to(each.pipeline, limit)
         if found is None or self._pipelines.has_expired(each.pipeline, found):
             up_to = format_time(limit)

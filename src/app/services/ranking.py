@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
+from attrs import evolve
+
+from ...domain.errors import ConfigError
 from ...domain.ports import Source
 from ...domain.service.ranking import METHODS, Ranking, RankingSettings
 from ...domain.service.segments import Segments
@@ -17,12 +21,19 @@ from .keys import OF_ONE_SOURCE
 from .kind import Parts, ServiceKind, SourceParts
 
 
+def _group(value: Any) -> tuple[str, ...]:
+    if value == []:
+        alone = "to rank all rows together, name a column that has the same value in all of them"
+        raise ConfigError(f"the list is empty; it needs {SOME_TEXTS.expects}; {alone}")
+    return tuple(SOME_TEXTS.read(value))
+
+
 class RankingKind(ServiceKind[RankingSettings, Ranking]):
     """Ranks of rows in groups."""
 
     keys = OF_ONE_SOURCE | keys_of(
         RankingSettings,
-        group=SOME_TEXTS,
+        group=evolve(SOME_TEXTS, read=_group),
         id=SOME_TEXTS,
         order_by=TEXT,
         method=choice(*METHODS),

@@ -109,7 +109,7 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
                 yield Text("past.sql", with_parameters(past.sql, {"cut": _SOME_DAY}), tables)
 
     def describe(self, settings: RetractionSettings) -> Iterator[str]:
-        """Yield how repeats are recognised; see `ServiceKind.describe`."""
+        """Yield how repeats are recognised, and whether rows are taken back; see `ServiceKind.describe`."""
         yield "  skips"
         if settings.identity == NONE:
             yield '    nothing: every row counts, a repeat too (identity = "none")'
@@ -121,6 +121,9 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
             yield "      a message that does not name them counts"
         else:
             yield f"    repeats, by {', '.join(settings.place_columns)} (identity)"
+        if settings.records and not settings.records.row_kind and settings.records.format not in CHANGE_FORMATS:
+            yield "  takes back"
+            yield "    nothing: its source has no row_kind, so every row is added; wrong for rows that change"
 
 
 def _past(table: Section) -> PastTable:

@@ -104,6 +104,7 @@ class _Planner:
     store: KeptStore
     clock: Clock
     _latest: dict[str, Publication] = field(init=False, factory=dict)
+    _offsets: dict[str, Offsets] = field(init=False, factory=dict)
     _source_errors: dict[str, str] = field(init=False, factory=dict)
 
     def pipelines(self) -> list[Edit]:
@@ -126,6 +127,9 @@ class _Planner:
             raise
         except HeadwaterError as error:
             return Edit("pipeline", name, Verdict.REFUSED, (str(error),))
+        finally:
+            if ledger.latest:  # a pipeline that stops has read its sources, too
+                self._offsets[name] = ledger.latest.offsets
         try:
             check_format(self.deployment, name)
             check_loaded(ledger, service)
@@ -209,8 +213,8 @@ class _Planner:
 
     def _offsets_read(self, source: str) -> Iterator[Offsets]:
         """The offsets up to which pipelines have read a source."""
-        for name, latest in self._latest.items():
-            by_source = _offsets_by_source(self.deployment.pipelines[name], latest.offsets)
+        for name, until in self._offsets.items():
+            by_source = _offsets_by_source(self.deployment.pipelines[name], until)
             yield from (offsets for each, offsets in by_source if each == source)
 
     def _check_sources(self, pipeline: PipelineSettings, offsets: Offsets) -> None:

@@ -113,6 +113,12 @@ class TableSpec:
         schema = schema.plus(*held.columns)
         return TableSpec(self.name, schema, self.key, partition_by=by, layout=layout, whole=self.whole)
 
+    @property
+    def _parts(self) -> dict[str, str]:
+        """What must stay as it is while the table is continued, by its name in messages."""
+        columns = {f"`{name}`": self.schema[name].ddl for name in self.schema.names}
+        return {**columns, "key": str(self.key), "partitions": str(self.partition_by)}
+
     def added_columns(self, other: TableSpec) -> Schema:
         """The columns that `other` has and this one lacks.
 
@@ -124,12 +130,11 @@ class TableSpec:
             raise SchemaConflict(f"table {self.name} was {was}replaced as a whole at each commit until now: {REBUILD}")
         if self.whole:
             return Schema(())
-        changed = [n for n in self.schema.names if n not in other.schema or other.schema[n] != self.schema[n]]
-        if changed or self.key != other.key or self.partition_by != other.partition_by:
+        stored, given = self._parts, other._parts
+        if changed := [part for part in stored if stored[part] != given.get(part)]:
+            kept, now = (", ".join(f"{part} {each.get(part, 'none')}" for part in changed) for each in (stored, given))
             raise SchemaConflict(
-                f"table {self.name} is kept with {self.schema.ddl} (key {self.key}, partitions {self.partition_by}) but"
-                f" {other.schema.ddl} (key {other.key}, partitions {other.partition_by}) is wanted; only new columns"
-                f" can be added: {REBUILD}"
+                f"table {self.name} is kept with {kept} but {now} is wanted; only new columns can be added: {REBUILD}"
             )
         return other.schema.without(self.schema.names)
 

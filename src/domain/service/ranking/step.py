@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -108,7 +108,16 @@ class RankingStep:
         if profile.segments:
             earlier = self._read_earlier(ready, batch, snapshot)
             changes |= self._apply(ready, earlier, snapshot)
-        return Step(changes, profile.rows, profile.dead_letters, profile.newest)
+        warnings = tuple(self._warn_of_no_order(profile, snapshot))
+        return Step(changes, profile.rows, profile.dead_letters, profile.newest, warnings=warnings)
+
+    def _warn_of_no_order(self, profile: _Profile, snapshot: Snapshot) -> Iterator[str]:
+        """Warn if the first rows have no order value at all: the column may be misspelt."""
+        if snapshot.publication is None and profile.segments == (self.segments.null_segment,):
+            yield (
+                f"order_by: column {self.settings.order_by!r} is null in all rows of the first epoch, so they share a"
+                " rank; a column of `schema` must have the name of its field in the records"
+            )
 
     def _check(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Give a reason in `_error` to each row that cannot be ranked."""

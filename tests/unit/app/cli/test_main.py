@@ -387,6 +387,12 @@ class TestApi:
         assert (status.publication.epoch.number, status.lag, status.dead_letters) == (1, "0 files", 0)
         assert ran.epoch("ranked") == 1
 
+    def test_a_program_prints_the_status_as_the_command_does(self, kept, capsys):
+        assert main(["run", kept, "--until-idle"]) == 0
+        assert main(["status", kept]) == 0
+        with Headwater.from_config(kept) as deployment:
+            assert capsys.readouterr().out == f"{deployment.status()}\n"
+
     def test_status_goes_on_where_a_source_cannot_be_read(self, config, tmp_path):
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('"in"', '"nowhere"'))
         with Headwater.from_config(config) as deployment:

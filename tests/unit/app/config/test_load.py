@@ -259,7 +259,7 @@ class TestReading:
         ('["project_id"]', '"project_id"', "deploy.toml:20: pipelines.contract_rank.group: 'project_id' is not a list of "
          'texts such as ["a", "b"]'),
         ('["project_id"]', "[]", 'deploy.toml:20: pipelines.contract_rank.group: the list is empty; it needs at least one '
-         'text, such as ["a"]'),
+         'text, such as ["a"]; to rank all rows together, name a column that has the same value in all of them'),
         ('["contract_id"]', '["contractid"]', "deploy.toml:21: pipelines.contract_rank.id: no such column: 'contractid' is "
          "unknown; allowed: project_id, contract_id, sign_time, amount; did you mean 'contract_id'?"),
         ('"dense_rank"', '"row_number"', "deploy.toml:23: pipelines.contract_rank.method: method row_number needs tie_break: "

@@ -185,6 +185,19 @@ def test_an_alarm_is_sent_when_it_begins_and_when_it_ends(receiver: Receiver, tm
     assert told[2:] == [("resolved", "an input is 3h late", "curve"), ("resolved", "the disk is full", "curve")]
 
 
+def test_an_alarm_at_the_end_of_a_run_is_logged_and_sent_once(
+    receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "a.json").write_text(ORDER % 1)
+    headwater = headwater_for(receiver, tmp_path)
+    (runner,) = headwater.start()
+    runner.source.alarms = lambda after, now: [Alarm("an input is late")]  # type: ignore[method-assign] # noqa: ARG005
+    headwater.run(until_idle=True)
+    headwater.run(until_idle=True)
+    assert [(event["kind"], event["message"]) for event in receiver.events] == [("alarm", "an input is late")] * 2
+    assert [each.getMessage() for each in caplog.records] == ["curve: an input is late"]
+
+
 def test_a_webhook_that_fails_for_a_moment_is_tried_again(receiver: Receiver) -> None:
     receiver.refusing = [503, 500]
     sending = Webhook(receiver.address, timedelta(seconds=5))

@@ -137,6 +137,12 @@ def waits(trial: Trial) -> str:
     return next(status.lag for status in trial.open().status() if status.pipeline == "lines")
 
 
+def remedy(watermark: str) -> str:
+    """What an alarm says of an input that cannot be read as of the lowest watermark yet."""
+    lowest = f"the lowest watermark of the inputs is 2024-03-01T{watermark}:00Z"
+    return f'; {lowest}: wait for a later change of each input, or set align = "newest"'
+
+
 class TestAlarms:
     def test_an_input_that_lags(self, trial: Trial) -> None:
         order(trial, ("+I", 1, 7, 2, "09:00"), ("+I", 2, 7, 2, "11:00"))
@@ -208,12 +214,34 @@ class TestAlarms:
         customer(trial, ("+I", 8, "bob", 1, "09:59"))
         trial.run()
         held = "held back by input c: its bulk is still being loaded (chunks are unread)"
-        assert (alarms(trial), waits(trial)) == ((held,), held)
+        assert (alarms(trial), waits(trial)) == ((held + remedy("09:59"),), held)
         for number, time in ((9, "10:05"), (10, "10:10"), (11, "10:15")):
             customer(trial, ("+I", number, "cat", 1, time))
         trial.run()
         assert alarms(trial) == ()
         assert trial.reader.view("lines").rows() == [(1, "ann", 2)]
+
+    def test_an_input_that_was_loaded_later_is_told_at_the_end_of_the_run(
+        self, trial: Trial, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        trial.set("pipelines.customers.bulk", '{ path = "c", format = "json", search_ts = "2024-03-01T10:00:00Z" }')
+        trial.fill("customers", [["id", "name", "low"], ["7", "ann", "1"]])
+        trial.set("pipelines.lines.lag", '"1h"')
+        order(trial, ("+I", 1, 7, 2, "09:30"))
+        for number, time in ((8, "10:05"), (9, "10:10"), (10, "10:15")):
+            customer(trial, ("+I", number, "cat", 1, time))
+        headwater = trial.open()
+        headwater.run(until_idle=True)
+        headwater.run(until_idle=True)  # it is told once
+        (exact,) = trial.reader.view("customers.settled")["exact_from"]
+        held = f"held back by input c: its bulk was read later; the earliest possible time is {exact:%FT%TZ}"
+        assert [each.getMessage() for each in caplog.records] == [f"lines: {held}{remedy('09:30')}"]
+        assert (alarms(trial), waits(trial)) == ((held + remedy("09:30"),), held)
+        order(trial, ("+I", 2, 8, 2, "10:25"))
+        customer(trial, ("+I", 11, "cat", 1, "10:20"))
+        headwater.run(until_idle=True)
+        assert (len(caplog.records), alarms(trial)) == (1, ())
+        assert sorted(trial.reader.view("lines").rows()) == [(1, "ann", 2)]
 
     def test_an_input_that_does_not_reach_back_so_far(self, trial: Trial) -> None:
         trial.set("pipelines.orders.history", '"1h"')
@@ -224,7 +252,7 @@ class TestAlarms:
         trial.run()
         held, lags = alarms(trial)
         assert held.startswith("held back by input o: its history reaches back to 2024-03-01T")
-        assert held.endswith("make `history` longer")
+        assert held.endswith("make `history` longer" + remedy("09:00"))
         assert lags == "input c lags 11h behind o: the view is held back at 2024-03-01T09:00:00Z"
 
     def test_an_input_whose_publications_have_expired(self, trial: Trial) -> None:

@@ -72,6 +72,15 @@ def answers(runner: Runner, view: str) -> list[tuple[Any, ...]]:
     return sorted(runner.service.view(view, ReadAt(runner.ledger.snapshot())).collect(backend="polars").rows())
 
 
+@pytest.mark.parametrize(("first", "warns"), [([None, None], True), ([None, date(2024, 3, 1)], False)])
+def test_a_first_epoch_without_any_order_is_told(
+    caplog: pytest.LogCaptureFixture, first: list[date | None], warns: object
+) -> None:
+    """Its column may have another name than its field."""
+    ran(settings(), [{"team": 1, "id": at, "day": day, "score": 1.0, "name": "a"} for at, day in enumerate(first)])
+    assert ("p: order_by: column 'day' is null in all rows of the first epoch" in caplog.text) == warns
+
+
 def test_the_base_of_days_is_told_in_instants() -> None:
     rows = [{"team": 1, "id": at, "day": date(2024, 3, at)} for at in (1, 2)]
     (_, first_start, first_end, before_first), (_, second_start, second_end, before_second) = answers(
