@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-
 import narwhals as nw
 from attrs import evolve, frozen
 
@@ -70,16 +68,16 @@ class Replay:
 
     def count(self, snapshot: Snapshot) -> ReplayResult:
         """Count the dead letters; nothing is read again."""
-        by_format = snapshot.read(self.table).group_by("format").agg(nw.len().alias("count"))
-        counts = {line["format"]: line["count"] for line in collect_small(by_format)}
-        unreadable = sum(count for name, count in counts.items() if name not in self.source.reread_formats)
-        return ReplayResult(sum(counts.values()) - unreadable, 0, sum(counts.values()), unreadable)
+        letters = snapshot.read(self.table).select(self.source.rereadable().alias("readable"))
+        counts = collect_small(letters.group_by("readable").agg(nw.len().alias("count")))
+        read, unreadable = (sum(each["count"] for each in counts if each["readable"] is it) for it in (True, False))
+        return ReplayResult(read, 0, read + unreadable, unreadable)
 
     def step(self, epoch: Epoch, snapshot: Snapshot) -> Step:
         """Read the dead letters again; those that fail again replace the table, next to the unreadable ones."""
         assert snapshot.publication is not None
         dead_letters, offsets = snapshot.read(self.table), snapshot.publication.offsets
-        readable = _is_one_of(self.source.reread_formats)
+        readable = self.source.rereadable()
         rows = self.source.reread(dead_letters.filter(readable))
         batch = Batch(epoch, rows, OffsetRange(offsets, offsets), self.source.format, replay=True)
         step = self.service.step(batch, snapshot)
@@ -87,9 +85,3 @@ class Replay:
         unreadable = dead_letters.filter(~readable)
         left = unreadable if failed is None else nw.concat([unreadable, failed.select(*dead_letter.SCHEMA.names)])
         return evolve(step, changes={**step.changes, self.table: Change(overwrite=left)})
-
-
-def _is_one_of(formats: Collection[str]) -> nw.Expr:
-    """Whether a dead letter has one of these formats; false for an old one that has no format."""
-    known: nw.Expr = nw.col("format").is_in(list(formats)) & ~nw.col("format").is_null()
-    return known

@@ -87,15 +87,20 @@ class DeadLetterReader(Protocol):
     reread_formats: Collection[str] = ()
     """Formats of the dead letters that `reread` accepts; empty if rows cannot be restored from them."""
 
+    def rereadable(self) -> nw.Expr:
+        """Whether `reread` accepts a dead letter, by its `format` and `origin`; false for an old one without format."""
+        known: nw.Expr = nw.col("format").is_in(list(self.reread_formats)) & ~nw.col("format").is_null()
+        return known
+
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:  # noqa: ARG002 - overriding methods use it
         """Decode the records of dead letters again, with the columns of `Batch.rows`.
 
         Origins are those of the dead letters. Positions are unique and keep the order in which the dead letters came.
 
         Args:
-            letters: dead letters with the columns of `dead_letter.SCHEMA`, each of a format in `reread_formats`. A
-                dead letter with a row kind gives only its record's row of that kind; the record's other rows have
-                been used already.
+            letters: dead letters with the columns of `dead_letter.SCHEMA`, of which `rereadable` is true. A dead
+                letter with a row kind gives only its record's row of that kind; the record's other rows have been
+                used already.
 
         Raises:
             NotSupported: the source cannot read such dead letters.

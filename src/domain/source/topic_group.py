@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -12,7 +12,6 @@ from attrs import define, field
 
 from ..epoch.batch import BATCH_COLUMNS, ORIGIN, Batch
 from ..epoch.epoch import Epoch, OffsetRange, Offsets
-from ..errors import NotSupported
 from ..ports import Now, Source, StreamSource
 from ..table.change import POSITION
 from ..table.collect import collect_small
@@ -77,12 +76,10 @@ class TopicGroup(Source):
 
     members: Mapping[str, StreamSource]
     format: str = field(init=False, default="topic group")
-    reread_formats: Collection[str] = field(init=False)
     eager: bool = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.eager = all(member.eager for member in self.members.values())
-        self.reread_formats = sorted({name for member in self.members.values() for name in member.reread_formats})
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The next range of each topic; None if no topic has new records."""
@@ -118,13 +115,17 @@ class TopicGroup(Source):
         given = (epoch, _joined(topics), offsets, self.format)
         yield Batch(*given, topics=topics, passed_over=self._passed_over, whole=whole)
 
-    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Read the records of dead letters again, each with its own topic's source.
+    def rereadable(self) -> nw.Expr:
+        """Whether the source of a dead letter's topic accepts it; false if its topic no longer exists."""
+        origin = nw.col("origin")
+        accepted = [
+            origin.str.starts_with(name + _SEPARATOR) & each.rereadable() for name, each in self.members.items()
+        ]
+        return nw.any_horizontal(*accepted, ignore_nulls=True)
 
-        Raises:
-            NotSupported: a dead letter's topic no longer exists, or its source cannot read such dead letters.
-        """
-        origin, found = nw.col("origin"), self._topics_of(letters)
+    def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Read the records of dead letters again, each with its own topic's source."""
+        origin, found = nw.col("origin"), _topics_of(letters)
         parts = []
         for at, (topic, member) in enumerate(self.members.items()):
             if topic in found:
@@ -159,17 +160,6 @@ class TopicGroup(Source):
                 topics[topic] = self._tagged(at, topic, rows, member.schema)
         return topics
 
-    def _topics_of(self, letters: nw.LazyFrame[Any]) -> set[str]:
-        topic = nw.col("origin").str.replace_all(f"{_SEPARATOR}.*$", "").alias(TOPIC)
-        counted = letters.select(topic, nw.col("format")).group_by(TOPIC, "format").agg(nw.len().alias("letters"))
-        lines = collect_small(counted)
-        for line in lines:
-            member = self.members.get(line[TOPIC])
-            if member is None or line["format"] not in member.reread_formats:
-                what = f"reading {line['letters']} dead letters of topic {line[TOPIC]!r} ({line['format']}) again"
-                raise NotSupported(what, "its source", "send the corrected records again, as new records")
-        return {line[TOPIC] for line in lines}
-
     def _tagged(self, at: int, topic: str, rows: nw.LazyFrame[Any], schema: Schema) -> nw.LazyFrame[Any]:
         unchanged = [nw.col(name) for name in BATCH_COLUMNS if name not in (ORIGIN, POSITION)]
         return rows.select(
@@ -179,6 +169,11 @@ class TopicGroup(Source):
             nw.concat_str([nw.lit(topic + _SEPARATOR), nw.col(ORIGIN)]).alias(ORIGIN),
             *unchanged,
         )
+
+
+def _topics_of(letters: nw.LazyFrame[Any]) -> set[str]:
+    topic = nw.col("origin").str.replace_all(f"{_SEPARATOR}.*$", "").alias(TOPIC)
+    return {line[TOPIC] for line in collect_small(letters.select(topic).unique(TOPIC))}
 
 
 def _joined(topics: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:

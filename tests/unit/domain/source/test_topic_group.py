@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater.domain.epoch.epoch import Epoch, OffsetRange
-from headwater.domain.errors import NotSupported, SourceChanged
+from headwater.domain.errors import SourceChanged
 from headwater.domain.source.dead_letter import SCHEMA as LETTERS
 from headwater.domain.source.topic_group import TopicGroup
 from headwater.domain.table.schema import Schema
@@ -137,7 +137,7 @@ def test_what_waits_is_told_by_topic(group: TopicGroup) -> None:
     assert group.lag({"info": {"rows": 1}}) == "info: 2 rows, stock: 1 rows"
 
 
-def letters(*origins: str) -> Any:
+def letters(*origins: str | None) -> Any:
     rows = [(0, "no key", origin, at, "0 {}", "rows", None, None) for at, origin in enumerate(origins)]
     return polars_frame(rows, LETTERS)
 
@@ -147,6 +147,13 @@ def test_letters_are_read_again_by_the_source_of_their_topic(group: TopicGroup) 
     assert [(row["_topic"], row["_1_items"]) for row in rows] == [("stock", 7)]
 
 
-def test_letters_of_a_topic_that_is_gone_are_told(group: TopicGroup) -> None:
-    with pytest.raises(NotSupported, match="1 dead letters of topic 'score'"):
-        group.reread(letters("stock: 0", "score: 0"))
+def test_a_letter_is_read_again_if_the_source_of_its_own_topic_can_read_it(group: TopicGroup) -> None:
+    group.members["info"].reread_formats = ("json",)
+    found = letters("stock: 0", "score: 0", "info: 0", None).with_columns(accepted=group.rereadable())
+    lines = found.collect(backend="polars").rows(named=True)
+    assert [(row["origin"], row["accepted"]) for row in lines] == [
+        ("stock: 0", True),
+        ("score: 0", False),
+        ("info: 0", False),
+        (None, False),
+    ]

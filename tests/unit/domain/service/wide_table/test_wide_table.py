@@ -196,6 +196,21 @@ class TestEpochs:
         replayed = shop.open().replay("shop")
         assert (replayed.read, replayed.rows, replayed.left) == (2, 0, 2)
 
+    def test_letters_that_the_source_of_their_topic_cannot_read_stay_and_the_others_are_read(self, shop: Trial) -> None:
+        schema = "shop_id bigint, name string, city string, at timestamp, kind string, more"
+        shop.set("sources.infos.schema", f'"{schema} int"')
+        feed(shop, "infos", info(1, 1, name="A") | {"more": "many"})
+        feed(shop, "stocks", stock(1, 1, 1) | {"items": "many"})
+        shop.run()
+        assert [origin.partition(":")[0] for origin, _ in reasons(shop)] == ["info", "stock"]
+        shop.set("sources.infos.schema", f'"{schema} string"')
+        headwater = shop.open()
+        (runner,) = headwater.start()
+        runner.source.members["stock"].reread_formats = ()  # as if its format were Parquet now
+        replayed = headwater.replay("shop")
+        assert (replayed.read, replayed.rows, replayed.left, replayed.unreadable) == (1, 1, 1, 1)
+        assert rows(shop, "shop", "name", "item_count") == [("A", None)]
+
     def test_the_slowest_topic_with_an_event_time_is_the_watermark(self, shop: Trial) -> None:
         shop.deploy(SHOP + TAGS)
         feed(shop, "infos", info(1, 5))
