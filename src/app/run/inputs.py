@@ -110,6 +110,7 @@ class PipelineInputs(Source):
     runner: Callable[[str], Runner]
     queries: QueryEngine
     _pipelines: Pipelines = field(init=False)
+    _released: bool = field(init=False, default=False)
 
     format = "inputs"
 
@@ -145,6 +146,7 @@ class PipelineInputs(Source):
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
+        self._release_left()
         with ExitStack() as holding:
             try:
                 snapshots = self._pin_inputs(Plan.of(offsets.until), holding)
@@ -200,6 +202,13 @@ class PipelineInputs(Source):
             if isinstance(each, ViewOf) and each.pipeline not in found:
                 found[each.pipeline] = self._pin(each.pipeline, _number(plan.inputs[name]), holding)
         return found
+
+    def _release_left(self) -> None:
+        """Release, before the first epoch, what earlier processes have leased: one that was killed has kept it."""
+        if not self._released:
+            for pipeline in set(self.settings.pipelines.values()):
+                self._pipelines.release(pipeline, ())
+            self._released = True
 
     def _pin(self, pipeline: str, epoch: int, holding: ExitStack) -> Snapshot:
         snapshot = self._pipelines.at(pipeline, epoch)

@@ -260,6 +260,16 @@ class TestVersions:
         assert set(held) == {"pipeline dim"}
         assert [deployment.upkeep(name).leases() for name in ("info", "stock")] == [[], []]
 
+    def test_what_a_killed_run_has_leased_is_released(self, trial: Trial) -> None:
+        trial.run(["info", "stock"])
+        deployment = trial.open()
+        for name in ("info", "stock"):
+            deployment.pin(name, hold=timedelta(hours=12), holder="pipeline dim")
+            deployment.pin(name, hold=timedelta(hours=12), holder="somebody")
+        trial.run()
+        held = [lease.holder for name in ("info", "stock") for lease in trial.open().upkeep(name).leases()]
+        assert set(held) == {"somebody"}
+
     def test_what_waits_is_told_in_epochs(self, trial: Trial) -> None:
         trial.run(["info", "stock"])
         assert self.lag(trial) == "2 epochs of inputs"
