@@ -11,6 +11,7 @@ from attrs import define, evolve, field
 from ...domain.epoch.batch import Batch, Input
 from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
+from ...domain.ledger.generation import folder_name
 from ...domain.ledger.ledger import Ledger, Snapshot
 from ...domain.ledger.upkeep import Pin, Upkeep
 from ...domain.ports import Now, QueryEngine, Source
@@ -33,10 +34,12 @@ class Pipelines:
     Args:
         reader: the name of the pipeline that reads, which holds its leases.
         runner: returns the runner of a pipeline by its name.
+        generation: of the reader's tables that is being built; None for the current one.
     """
 
     reader: str
     runner: Callable[[str], Runner]
+    generation: int | None = None
     _opened: dict[str, tuple[Runner, Ledger]] = field(init=False, factory=dict)
 
     def refresh(self) -> None:
@@ -87,7 +90,8 @@ class Pipelines:
 
     @property
     def _holder(self) -> str:
-        return f"pipeline {self.reader}"
+        """A rebuild has a name of its own: it runs beside other processes, and must leave their leases alone."""
+        return f"pipeline {folder_name(self.reader, self.generation or 1)}"
 
     def _upkeep(self, pipeline: str) -> Upkeep:
         runner, ledger = self._open(pipeline)
@@ -103,19 +107,28 @@ class Pipelines:
 
 @define(eq=False)
 class PipelineInputs(Source):
-    """Views of other pipelines of the deployment, and plain tables."""
+    """Views of other pipelines of the deployment, and plain tables.
+
+    Args:
+        settings: of the pipeline.
+        schedule: says when an epoch is due.
+        runner: returns the runner of a pipeline by its name.
+        queries: reads the plain tables.
+        generation: of the pipeline's tables that is being built; None for the current one.
+    """
 
     settings: SnapshotSettings
     schedule: Schedule
     runner: Callable[[str], Runner]
     queries: QueryEngine
+    generation: int | None = None
     _pipelines: Pipelines = field(init=False)
     _released: bool = field(init=False, default=False)
 
     format = "inputs"
 
     def __attrs_post_init__(self) -> None:
-        self._pipelines = Pipelines(self.settings.pipeline, self.runner)
+        self._pipelines = Pipelines(self.settings.pipeline, self.runner, self.generation)
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The newest state of all inputs, if the schedule says that an epoch is due."""

@@ -13,7 +13,6 @@ from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
 from ...domain.epoch.watermark import advance, format_time
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
-from ...domain.ledger.generation import folder_name
 from ...domain.ledger.upkeep import Pin
 from ...domain.ports import Alarm, Now, Source
 from ...domain.service.base import ReadAt, Service
@@ -69,9 +68,7 @@ class ViewInputs(Source):
     format = "inputs"
 
     def __attrs_post_init__(self) -> None:
-        # A rebuild runs beside other processes, and must leave their leases alone.
-        reader = folder_name(self.settings.pipeline, self.generation or 1)
-        self._pipelines = Pipelines(reader, self.runner)
+        self._pipelines = Pipelines(self.settings.pipeline, self.runner, self.generation)
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The newest event time that all inputs have reached, with a version of each."""

@@ -49,7 +49,7 @@ class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
 
     def open(self, settings: SnapshotSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - it has no source
         """Open views of other pipelines and plain tables, on a schedule."""
-        return PipelineInputs(settings, settings.schedule, parts.runner, parts.queries)
+        return PipelineInputs(settings, settings.schedule, parts.runner, parts.queries, parts.generation)
 
     def reads(self, settings: SnapshotSettings) -> Mapping[str, ViewOf]:
         return {name: each for name, each in settings.inputs.items() if isinstance(each, ViewOf)}

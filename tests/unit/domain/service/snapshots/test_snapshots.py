@@ -270,6 +270,19 @@ class TestVersions:
         held = [lease.holder for name in ("info", "stock") for lease in trial.open().upkeep(name).leases()]
         assert set(held) == {"somebody"}
 
+    def test_a_rebuild_leaves_the_leases_of_runs_alone(self, tmp_path: Path) -> None:
+        with ExitStack() as exits:
+            trial = Trial(tmp_path, "delta:local", exits)
+            (tmp_path / "tags.csv").write_text("tag\nred\n", encoding="utf-8")
+            trial.deploy(SHOPS)
+            trial.feed("infos", ['{"shop": 1, "city": "Lisbon", "at": "2024-03-01T09:00:00Z"}'])
+            trial.feed("stocks", ['{"shop": 1, "items": 7, "at": "2024-03-01T10:00:00Z"}'])
+            trial.run()
+            with trial.open().pin("info", hold=timedelta(hours=1), holder="pipeline dim"):
+                assert trial.rebuild("dim")
+                held = {lease.holder for lease in trial.open().upkeep("info").leases()}
+            assert held == {"pipeline dim"}
+
     def test_what_waits_is_told_in_epochs(self, trial: Trial) -> None:
         trial.run(["info", "stock"])
         assert self.lag(trial) == "2 epochs of inputs"
