@@ -459,7 +459,7 @@ class TestLookups(LocalDelta):
     def test_a_commit_is_no_work_for_the_indexes_of_other_partitions(
         self, monkeypatch: pytest.MonkeyPatch, most: int
     ) -> None:
-        """They follow when they are asked; what too many commits have passed by is read, and then made anew."""
+        """They follow when they are asked; one that lacks too many commits is built again, after a read."""
         monkeypatch.setattr(lookups, "_MOST_BEHIND", most)
         store = LocalDeltaStore(str(self.root))
         table = self.table(store, COUNTS)

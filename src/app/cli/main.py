@@ -104,7 +104,7 @@ def _is_of_output(error: OSError) -> bool:
     if not isinstance(error, BrokenPipeError):
         return True
     poll = select.poll()
-    poll.register(sys.stdout.fileno(), 0)  # asks for nothing else: an error is always told
+    poll.register(sys.stdout.fileno(), 0)  # no event is asked for: errors are always reported
     return bool(poll.poll(0))
 
 

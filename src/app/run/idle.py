@@ -15,6 +15,7 @@ _SET = timedelta(minutes=1)
 """A clock that differs by more than this from what it should show since the last look has been set."""
 
 _FAR = timedelta(days=7)
+"""A watermark that silence moves by more is logged: a silence is seldom so long."""
 
 
 @define(eq=False)

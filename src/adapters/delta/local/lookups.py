@@ -46,8 +46,9 @@ _FEW = 8
 _MOST_PLACES = 64
 """Keys in more partitions are read."""
 _MOST_BEHIND = 512
-"""An index that more commits have passed by is made anew when it is asked for."""
+"""After more commits that it has not taken in, an index is built again when it is asked for."""
 _MOST_ENTRIES = 10_000
+"""Of partitions that were asked for, with an index or without; the least recently used one is dropped first."""
 _ROW = "_row"
 _OF_ONE_SIZE = INTEGERS | FLOATS | TIMES
 

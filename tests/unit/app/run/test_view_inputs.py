@@ -232,7 +232,7 @@ class TestAlarms:
             customer(trial, ("+I", number, "cat", 1, time))
         headwater = trial.open()
         headwater.run(until_idle=True)
-        headwater.run(until_idle=True)  # it is told once
+        headwater.run(until_idle=True)  # it is reported once
         (exact,) = trial.reader.view("customers.settled")["exact_from"]
         held = f"held back by input c: its bulk was read later; the earliest possible time is {exact:%FT%TZ}"
         assert [each.getMessage() for each in caplog.records] == [f"lines: {held}{remedy('09:30')}"]
