@@ -7,7 +7,7 @@ from datetime import timedelta
 
 from ...domain.duration import show_duration
 from ...domain.ledger.retention import Retention
-from ...domain.service.base import Service
+from ...domain.service.base import Views
 from ...domain.service.feed import Feed
 from ...domain.table.spec import Layout, TableSpec
 from ..api import Headwater
@@ -50,7 +50,7 @@ def explain(headwater: Headwater, engines: Mapping[str, str]) -> Iterator[str]:
             yield from _explain_publish(pipeline.publish, feed_of(name, pipeline.publish, service))
 
 
-def _explain_tables(service: Service) -> Iterator[str]:
+def _explain_tables(service: Views) -> Iterator[str]:
     yield "  tables"
     for table in service.tables:
         columns = table.schema.ddl.replace("`", "") or "the columns of its query"
@@ -67,7 +67,7 @@ def _explain_table(table: TableSpec) -> str:
     return f"key {', '.join(table.key)}{split}; {_LAYOUTS[table.layout]}"
 
 
-def _explain_views(service: Service, pipeline: PipelineSettings) -> Iterator[str]:
+def _explain_views(service: Views, pipeline: PipelineSettings) -> Iterator[str]:
     yield "  views"
     for view in service.views:
         yield f"    {pipeline.name}.{view.name}: {view.about}"

@@ -9,7 +9,7 @@ from attrs import evolve
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.ledger import Snapshot
-from ...domain.service.base import ReadAt, Service
+from ...domain.service.base import ReadAt, ViewChanges
 from ...domain.table.net_changes import MULTIPLICITY, align, net_changes, net_rows
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import column
@@ -34,7 +34,7 @@ def diff_spec(name: str, spec: ViewSpec) -> ViewSpec:
 
 
 def difference(
-    service: Service, spec: ViewSpec, table: str | None, before: Snapshot, after: Snapshot
+    service: ViewChanges, spec: ViewSpec, table: str | None, before: Snapshot, after: Snapshot
 ) -> nw.LazyFrame[Any]:
     """Return the changes from one snapshot to a later one, in the columns of `diff_spec`.
 

@@ -8,19 +8,19 @@ import narwhals as nw
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.ledger import Snapshot
-from ...domain.service.base import Service
+from ...domain.service.base import Service, ViewChanges, Views
 from ...domain.service.feed import Feed
 from ...domain.table.view_spec import ViewSpec
 from ..deployment.deployment import KafkaOutput
 
 
-def keyed_views(service: Service) -> dict[str, ViewSpec]:
+def keyed_views(service: Views) -> dict[str, ViewSpec]:
     """The views that have a key, by name."""
     return {view.name: view for view in service.views if view.key and not view.between}
 
 
 def changes_between(
-    service: Service, view: str, table: str | None, before: Snapshot, after: Snapshot
+    service: ViewChanges, view: str, table: str | None, before: Snapshot, after: Snapshot
 ) -> nw.LazyFrame[Any]:
     """Return the net changes of a keyed view between two snapshots, read from its table if that existed before.
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 from ...domain.epoch.epoch import Publication
 from ...domain.errors import ConfigError
 from ...domain.ledger.ledger import Ledger
-from ...domain.service.base import Service
+from ...domain.service.base import Views
 from ...domain.service.history_load import HISTORY, loading_table
 
 
-def is_loading(ledger: Ledger, service: Service) -> bool:
+def is_loading(ledger: Ledger, service: Views) -> bool:
     """Whether a load of the history has begun and nothing is published yet."""
     if ledger.latest is not None:
         return False
     return next(ledger.store.versions(loading_table(service.tables[-1].name)), None) is not None
 
 
-def check_loaded(ledger: Ledger, service: Service) -> None:
+def check_loaded(ledger: Ledger, service: Views) -> None:
     """Check that no load has begun that is not finished.
 
     Raises:
@@ -29,7 +29,7 @@ def check_loaded(ledger: Ledger, service: Service) -> None:
         )
 
 
-def check_no_history(ledger: Ledger, service: Service, latest: Publication) -> None:
+def check_no_history(ledger: Ledger, service: Views, latest: Publication) -> None:
     """Check that no row has come from a load of the history, which a rebuild would not read.
 
     Raises:

@@ -10,7 +10,7 @@ import narwhals as nw
 from ...domain.errors import BadInput
 from ...domain.ledger.writer import LedgerWriter
 from ...domain.ports import FrameCache
-from ...domain.service.base import ReadAt, Service
+from ...domain.service.base import ReadAt, Service, Views
 from ...domain.table.change import Change
 from ...domain.table.collect import collect_small
 from ...domain.table.key_faults import lacks_key
@@ -19,7 +19,7 @@ from ...domain.table.spec import Layout, TableSpec
 from ...domain.table.view_spec import ViewSpec
 
 
-def materialized_tables(service: Service, pipeline: str, names: Iterable[str]) -> tuple[TableSpec, ...]:
+def materialized_tables(service: Views, pipeline: str, names: Iterable[str]) -> tuple[TableSpec, ...]:
     """The tables of these views of a pipeline."""
     views = map(service.known, names)
     return tuple(

@@ -14,7 +14,7 @@ from ...domain.epoch.epoch import Publication
 from ...domain.errors import SinkChanged, VersionExpired
 from ...domain.ledger.ledger import Ledger, Snapshot
 from ...domain.ports import FrameEngine, Receipt, StreamSink
-from ...domain.service.base import ReadAt, Service
+from ...domain.service.base import Edits, ReadAt, Service
 from ...domain.table.row_kind import INSERT, ROW_KIND
 from ..read.keyed_views import changes_between
 
@@ -124,7 +124,7 @@ def describe_ahead(held: Receipt) -> str:
     )
 
 
-def check_unedited(service: Service, view: str, published: Publication, *, stored: bool) -> None:
+def check_unedited(service: Edits, view: str, published: Publication, *, stored: bool) -> None:
     """Check that the changes of a view since a publication that a sink holds can be computed.
 
     Args:

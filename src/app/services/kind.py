@@ -12,7 +12,7 @@ from attrs import evolve, field, frozen
 from ...domain.errors import ConfigError
 from ...domain.ledger.retention import Retention
 from ...domain.ports import BulkSource, FrameEngine, QueryEngine, Source, StreamSource
-from ...domain.service.base import Service, ServiceSettings
+from ...domain.service.base import Service, ServiceSettings, Views
 from ...domain.service.input import ViewOf
 from ...domain.table.view_spec import ViewSpec
 from ..deployment.deployment import PipelineSettings, SourceSettings
@@ -230,7 +230,7 @@ def kind_of(pipeline: PipelineSettings) -> ServiceKind[Any, Any]:
     return load_service(pipeline.service.kind)
 
 
-def describe(pipeline: PipelineSettings, service: Service) -> tuple[str, ...]:
+def describe(pipeline: PipelineSettings, service: Views) -> tuple[str, ...]:
     """A pipeline for display: its name, the kind of its service, what it reads, and its views."""
     reads = kind_of(pipeline).describe_inputs(pipeline.service, pipeline)
     return pipeline.name, pipeline.service.kind, reads, ", ".join(view.name for view in service.views)

@@ -59,7 +59,7 @@ class Snapshot:
     def look_up(
         self, table: str, asked: nw.LazyFrame[Any], matching: Matching, columns: Mapping[str, str]
     ) -> nw.LazyFrame[Any]:
-        """See `TableStore.look_up`."""
+        """See `TableReader.look_up`."""
         return self.store.look_up(table, self.version(table), asked, matching, columns)
 
     def size(self, table: str) -> int:

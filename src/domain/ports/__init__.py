@@ -5,17 +5,18 @@ Ports use only domain types and narwhals frames. A method that a backend cannot 
 
 from __future__ import annotations
 
+from .bulk_source import BulkFaults, BulkRows, BulkSource
 from .engines import FrameCache, FrameEngine, FrameExchange, FrameFunctions, FrameOrder, Order, QueryEngine, RankMethod
 from .sinks import Receipt, StreamSink
 from .sources import (
     Alarm,
-    BulkRows,
-    BulkSource,
     DeadLetterReader,
     Now,
     Pace,
     PushedFrame,
+    RebuildCheck,
     Source,
+    StreamBounds,
     StreamSource,
     other_kind,
 )
@@ -30,6 +31,7 @@ from .tables import (
     SmallFiles,
     TableHistory,
     TableKeeper,
+    TableReader,
     TableStore,
     Version,
     VersionedStore,
@@ -38,6 +40,7 @@ from .tables import (
 __all__ = [
     "Alarm",
     "BaseReading",
+    "BulkFaults",
     "BulkRows",
     "BulkSource",
     "Clock",
@@ -58,13 +61,16 @@ __all__ = [
     "PushedFrame",
     "QueryEngine",
     "RankMethod",
+    "RebuildCheck",
     "Receipt",
     "SmallFiles",
     "Source",
+    "StreamBounds",
     "StreamSink",
     "StreamSource",
     "TableHistory",
     "TableKeeper",
+    "TableReader",
     "TableStore",
     "Version",
     "VersionedStore",

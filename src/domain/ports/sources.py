@@ -1,4 +1,4 @@
-"""Where rows come from: streams, bulk loads, batches of a program, and views of other pipelines."""
+"""Where rows come from: streams, batches of a program, and views of other pipelines."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from attrs import Factory, field, frozen
 
 from ..epoch.batch import Batch
 from ..epoch.epoch import Epoch, OffsetRange, Offsets
-from ..epoch.key_range import KeyRange
 from ..errors import NotSupported, SourceChanged
 from ..table.schema import Schema
+from .bulk_source import BulkSource
 
 
 class Pace(Enum):
@@ -108,7 +108,45 @@ class DeadLetterReader(Protocol):
         raise NotSupported("reading dead letters again", f"a source of {self.format}", "send the records again")
 
 
-class Source(DeadLetterReader, Protocol):
+class RebuildCheck(Protocol):
+    """Whether what a pipeline has read can be read again from the beginning, as a rebuild does."""
+
+    format: str
+    """Format of the records, for display."""
+
+    def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:  # noqa: ARG002 - overriding methods use it
+        """Check that everything up to some offsets can be read again from the beginning.
+
+        Args:
+            beginning: the offsets after which the first epoch began to read, if its range had any; else None.
+            until: the offsets of the latest epoch.
+
+        Raises:
+            SourceChanged: records that were read are gone.
+            NotSupported: it is not known.
+        """
+        raise NotSupported(
+            "reading from the beginning again",
+            f"a source of {self.format}",
+            "declare the edited pipeline under another name, and feed it what it needs",
+        )
+
+    def check_rebuilt(self, former: OffsetRange, rebuilt: OffsetRange) -> None:  # noqa: ARG002 - overriding methods use it
+        """Check that a rebuild has read all that was read before: nothing was removed before the rebuild came to it.
+
+        By default nothing may have been removed until its end.
+
+        Args:
+            former: what the old tables have read; it begins after the `beginning` of `check_complete`.
+            rebuilt: what the new tables have read, likewise.
+
+        Raises:
+            SourceChanged: records that were read are not in the new tables.
+        """
+        self.check_complete(former.after, former.until)
+
+
+class Source(DeadLetterReader, RebuildCheck, Protocol):
     """What a pipeline reads, in epochs. Each epoch reads from one offset to another."""
 
     submit: Callable[[str | None, int, Any], None] | None = None
@@ -179,37 +217,6 @@ class Source(DeadLetterReader, Protocol):
     def lag(self, after: Offsets | None) -> str:
         """The amount of unread input after these offsets, for display, with its unit (``3 files``, ``12 records``)."""
 
-    def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:  # noqa: ARG002 - as above
-        """Check that everything up to some offsets can be read again from the beginning, as a rebuild does.
-
-        Args:
-            beginning: the offsets after which the first epoch began to read, if its range had any; else None.
-            until: the offsets of the latest epoch.
-
-        Raises:
-            SourceChanged: records that were read are gone.
-            NotSupported: it is not known.
-        """
-        raise NotSupported(
-            "reading from the beginning again",
-            f"a source of {self.format}",
-            "declare the edited pipeline under another name, and feed it what it needs",
-        )
-
-    def check_rebuilt(self, former: OffsetRange, rebuilt: OffsetRange) -> None:  # noqa: ARG002 - as above
-        """Check that a rebuild has read all that was read before: nothing was removed before the rebuild came to it.
-
-        By default nothing may have been removed until its end.
-
-        Args:
-            former: what the old tables have read; it begins after the `beginning` of `check_complete`.
-            rebuilt: what the new tables have read, likewise.
-
-        Raises:
-            SourceChanged: records that were read are not in the new tables.
-        """
-        self.check_complete(former.after, former.until)
-
     def alarms(self, after: Offsets | None, now: Now) -> Iterable[Alarm]:  # noqa: ARG002 - overriding methods use it
         """Problems that need an operator.
 
@@ -228,7 +235,43 @@ def other_kind(kind: str) -> SourceChanged:
     )
 
 
-class StreamSource(Source, Protocol):
+class StreamBounds(Protocol):
+    """Where a stream begins and ends."""
+
+    format: str
+    """Format of the records, for display."""
+
+    def beginning(self) -> Offsets | None:
+        """The offsets before the oldest record that the source has now. They are recorded if nothing is read yet.
+
+        So it is noticed if records are removed before they are read. None if a removed record cannot be noticed.
+
+        Raises:
+            ConfigError: what is read does not exist.
+            SourceUnavailable: a temporary fault.
+        """
+        return None
+
+    def start_at(self, given: Offsets) -> Offsets:
+        """The offsets of this source that a user has written: checked, and completed where they leave something out.
+
+        Raises:
+            ConfigError: they are not offsets of this source, or the source does not reach up to them.
+            SourceUnavailable: a temporary fault.
+        """
+        return given
+
+    def end(self) -> Offsets | None:
+        """The present end of the source; later records are planned after it. None if the source is empty.
+
+        Raises:
+            NotSupported: the source does not know its end.
+            SourceUnavailable: a temporary fault.
+        """
+        raise NotSupported("reporting its end", f"a source of {self.format}", "give the offsets to start from")
+
+
+class StreamSource(Source, StreamBounds, Protocol):
     """A stream of records. A new one needs `plan`, `read` and `lag`."""
 
     schema: Schema
@@ -268,131 +311,3 @@ class StreamSource(Source, Protocol):
         Messages are counted while rows are read, so call it after an epoch's rows have been computed.
         """
         return {}
-
-    def beginning(self) -> Offsets | None:
-        """The offsets before the oldest record that the source has now. They are recorded if nothing is read yet.
-
-        So it is noticed if records are removed before they are read. None if a removed record cannot be noticed.
-
-        Raises:
-            ConfigError: what is read does not exist.
-            SourceUnavailable: a temporary fault.
-        """
-        return None
-
-    def start_at(self, given: Offsets) -> Offsets:
-        """The offsets of this source that a user has written: checked, and completed where they leave something out.
-
-        Raises:
-            ConfigError: they are not offsets of this source, or the source does not reach up to them.
-            SourceUnavailable: a temporary fault.
-        """
-        return given
-
-    def end(self) -> Offsets | None:
-        """The present end of the source; later records are planned after it. None if the source is empty.
-
-        Raises:
-            NotSupported: the source does not know its end.
-            SourceUnavailable: a temporary fault.
-        """
-        raise NotSupported("reporting its end", f"a source of {self.format}", "give the offsets to start from")
-
-
-@frozen(eq=False)
-class BulkRows:
-    """The rows of some chunks of a bulk load.
-
-    Args:
-        rows: columns of `BulkSource.schema`, `bulk.CHUNK`, `bulk.SEARCH_TS` and `BATCH_COLUMNS`. If rows have a
-            position, it is the changelog's position before the read: every change after it is newer than the row or
-            already in it. The columns `bulk.reach_of` then hold the changelog's position after the read: the rows may
-            be shown once the changelog has been read up to there.
-        ranges: the range of the first key column of each chunk, by chunk number; empty if chunks are `repeatable`. No
-            read of a chunk has keys outside of its range.
-    """
-
-    rows: nw.LazyFrame[Any]
-    ranges: Mapping[int, KeyRange] = field(factory=dict)
-
-
-class BulkSource(Protocol):
-    """A table that is read once, in chunks, each with the time or the log position of its read.
-
-    The offsets record which chunks are done. They stay small for any number of chunks.
-    """
-
-    schema: Schema
-    """The columns of its rows, without those that `read` adds."""
-
-    repeatable: bool
-    """Whether a second read of a chunk returns the same rows: true for files, false for a database."""
-
-    @property
-    @abstractmethod
-    def trouble(self) -> tuple[str, ...]:
-        """Messages about the chunks whose last read failed, each with the reason."""
-
-    @abstractmethod
-    def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
-        """The next chunks to read, few enough that changes need not wait; None if all are read or no chunk is due.
-
-        A chunk that cannot be read is skipped for now, so that the others continue; `trouble` reports it.
-
-        Args:
-            after: the offsets so far.
-            watermark: the changelog's watermark (UTC). Rows that cannot be shown before the watermark reaches a known
-                time may be read only then.
-
-        Raises:
-            SourceUnavailable: a temporary fault.
-            SourceChanged: rows read before are gone or have been rewritten.
-        """
-
-    @abstractmethod
-    def read(self, offsets: OffsetRange) -> BulkRows:
-        """The rows of the chunks of a range."""
-
-    def readable(self, offsets: OffsetRange) -> bool:  # noqa: ARG002 - overriding methods use it
-        """See `Source.readable`.
-
-        If a chunk may have other rows on a second read, the source must plan different offsets, so that the commits of
-        the first try are rolled back.
-        """
-        return self.repeatable
-
-    def set_aside(self, offsets: OffsetRange) -> tuple[str, ...]:  # noqa: ARG002 - overriding methods use it
-        """Set aside what cannot be read of a range, after an epoch that reads the range has failed.
-
-        `plan` then skips these chunks, and the range is no longer `readable`.
-
-        Returns:
-            Messages about these chunks. By default there are none: `plan` finds all chunks that cannot be read.
-        """
-        return ()
-
-    @abstractmethod
-    def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
-        """Ranges of the first key column that unfinished chunks may contain: a few, and none once all are done."""
-
-    @abstractmethod
-    def lag(self, after: Offsets | None) -> str:
-        """The amount of unread input after these offsets, for display, with its unit; empty if all is read."""
-
-    def check_after(self, after: Offsets) -> None:  # noqa: ARG002 - overriding methods use it
-        """Check that the load continues after these offsets, as far as no network is needed to know.
-
-        Raises:
-            SourceChanged: rows read before are gone or have been rewritten.
-        """
-        return  # by default a source finds out when it plans
-
-    def check_complete(self, until: Offsets | None) -> None:  # noqa: ARG002 - overriding methods use it
-        """Check that a new load finds all rows again that were read up to some offsets.
-
-        By default it does: a database and a Delta table are read as they are now.
-
-        Raises:
-            SourceChanged: rows that were read are gone.
-        """
-        return

@@ -55,29 +55,8 @@ class Expiry:
     size: int = 0
 
 
-class TableStore(Protocol):
-    """Versioned tables."""
-
-    @abstractmethod
-    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
-        """Check that a table can be used as declared. Call it once before any method except `versions` and `version`.
-
-        It writes nothing. The first commit creates the table, and a later commit adds new columns. So an epoch that
-        fails leaves the table as it was.
-
-        Args:
-            spec: the declared table.
-            published: the version of each table in the latest publication; a missing table has no version there.
-                Columns added after that version are ignored, because their commits will be rolled back. None: all
-                columns count.
-
-        Returns:
-            The columns that the stored table lacks and a commit will add; none if there is no such table yet.
-
-        Raises:
-            SchemaConflict: the stored table differs by more than new columns.
-            StoreUnavailable: the store cannot be reached.
-        """
+class TableReader(Protocol):
+    """Reads of versioned tables, each of which has been ensured through the same object; see `TableStore`."""
 
     @abstractmethod
     def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
@@ -107,6 +86,47 @@ class TableStore(Protocol):
         return add_columns(asked, self.read(table, at, matching), matching, columns)
 
     @abstractmethod
+    def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
+        """Net changes of a keyed table between two versions, in the spec's columns and ``_row_kind``.
+
+        A new key is ``+I`` and a removed key ``-D``. A key whose row differs has two rows: ``-U`` with the old and
+        ``+U`` with the new row. Unchanged keys are left out. Paimon calls this the audit log.
+        """
+
+    def changed_keys(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
+        """At least the keys of all rows that `changes` returns, in the key's columns among others.
+
+        A key may occur several times, and need not have changed. A store overrides this if it knows them sooner than
+        the changes.
+        """
+        return self.changes(table, after, until)
+
+
+class TableStore(TableReader, Protocol):
+    """Versioned tables."""
+
+    @abstractmethod
+    def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
+        """Check that a table can be used as declared. Call it once before any method except `versions` and `version`.
+
+        It writes nothing. The first commit creates the table, and a later commit adds new columns. So an epoch that
+        fails leaves the table as it was.
+
+        Args:
+            spec: the declared table.
+            published: the version of each table in the latest publication; a missing table has no version there.
+                Columns added after that version are ignored, because their commits will be rolled back. None: all
+                columns count.
+
+        Returns:
+            The columns that the stored table lacks and a commit will add; none if there is no such table yet.
+
+        Raises:
+            SchemaConflict: the stored table differs by more than new columns.
+            StoreUnavailable: the store cannot be reached.
+        """
+
+    @abstractmethod
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         """Commit one new version atomically, with the mark in its metadata. An empty change makes a version too.
 
@@ -122,22 +142,6 @@ class TableStore(Protocol):
 
         The versions in between stay readable. Raises the same errors as `commit`.
         """
-
-    @abstractmethod
-    def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        """Net changes of a keyed table between two versions, in the spec's columns and ``_row_kind``.
-
-        A new key is ``+I`` and a removed key ``-D``. A key whose row differs has two rows: ``-U`` with the old and
-        ``+U`` with the new row. Unchanged keys are left out. Paimon calls this the audit log.
-        """
-
-    def changed_keys(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        """At least the keys of all rows that `changes` returns, in the key's columns among others.
-
-        A key may occur several times, and need not have changed. A store overrides this if it knows them sooner than
-        the changes.
-        """
-        return self.changes(table, after, until)
 
 
 class TableHistory(Protocol):
@@ -178,7 +182,7 @@ class TableHistory(Protocol):
     def size(self, table: str, at: Version) -> int:
         """The size of the files of one version, in bytes, from metadata; no file is opened.
 
-        Rows deleted since a file was written still count until compaction. Raises the same errors as `TableStore.read`.
+        Rows deleted since a file was written still count until compaction. Raises the errors of `TableReader.read`.
         """
 
 

@@ -120,48 +120,14 @@ class ServiceSettings(Protocol):
         """The name of the pipeline."""
 
 
-class Service(Protocol):
-    """A bounded live part plus a versioned past. A service is pure: it does no I/O and reads no clock."""
+class Views(Protocol):
+    """The views of a service, and reads of them."""
 
     tables: tuple[TableSpec, ...]
     """The tables in the order of their commits; the last one is the anchor table, which every epoch commits."""
 
     views: tuple[ViewSpec, ...]
     """The views, the default view first."""
-
-    fingerprint: str
-    """The fingerprint of all settings that stored rows depend on."""
-
-    schedule: timedelta | None = None
-    """The time from one epoch to the next; None if there is no schedule."""
-
-    by_clock: bool = True
-    """Whether `schedule` is a time of the clock; else it is event time."""
-
-    reads: Mapping[str, str] = MappingProxyType({})
-    """The pipelines that an epoch on a schedule reads, by input."""
-
-    default_cut: Callable[[datetime | None, datetime], date] | None = None
-    """Returns the cut for a watermark and a clock (UTC): the day of the watermark, or today in the pipeline's zone if
-    there is none. None if the service has no past that is cut by day.
-    """
-
-    roll: Callable[[date, Snapshot], Step] | None = None
-    """Moves the days before a cut into the past; None if the service has no past that is cut by day."""
-
-    given_cut: GivenCut | None = None
-    """The cut of a user-supplied past, which a rebuild makes again: the source has no row of that past. None without
-    such a past.
-    """
-
-    settled: (
-        Callable[[nw.LazyFrame[Any], Snapshot, tuple[KeyRange, ...], datetime | None], nw.LazyFrame[Any]] | None
-    ) = None
-    """Adds boolean ``settled`` to keys: whether their rows are exact; None if all keys are always exact.
-
-    Its arguments are the keys, the publication at which rows are read, the key ranges of the chunks that are not read
-    yet, and the event time (UTC) as of which rows are read.
-    """
 
     def known(self, name: str) -> ViewSpec:
         """One of `views` by its name.
@@ -175,26 +141,87 @@ class Service(Protocol):
         known, pipeline = ", ".join(spec.name for spec in self.views), self.tables[0].name.partition(".")[0]
         raise ConfigError(f"pipeline {pipeline!r} has no view {name!r}; there are: {known}")
 
-    def label(self, publication: Publication) -> Label | None:
-        """The label of a version: its watermark; None if it has no watermark."""
-        return Label(publication.watermark) if publication.watermark else None
-
-    def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:  # noqa: ARG002 - overriding methods use it
-        """The epochs at which a publication has read `reads`, by input; None for an input that it did not read."""
-        return {}
-
-    def expect(self, publications: Sequence[Publication], now: datetime) -> Upcoming:
-        """Tell when further publications come: by the schedule, or estimated from the last ones.
+    def view(self, name: str, at: ReadAt) -> nw.LazyFrame[Any]:
+        """The rows of a view at one snapshot, or between two for a view that is `ViewSpec.between`.
 
         Args:
-            publications: newest first, at least one.
-            now: the present time (UTC).
-        """
-        return estimate(publications, now)
+            name: one of `views`.
+            at: the point at which it is read.
 
-    def exact_as_of(self, publication: Publication) -> datetime | None:  # noqa: ARG002 - overriding methods use it
-        """The event time (UTC) that a publication's views show; None if they show all rows known at the publication."""
+        Raises:
+            ConfigError: there is no such view, or it cannot be read at such a point.
+        """
+        spec = self.known(name)
+        if spec.between and (at.since is None or at.as_of is not None):
+            raise ConfigError(f"view {name!r} compares two epochs: it needs an epoch to start from, and no event time")
+        if at.since is not None and not spec.between:
+            raise ConfigError(f"view {name!r} is read at one epoch, not between two; ask for its changes instead")
+        if at.as_of is not None and not spec.takes_as_of:
+            raise ConfigError(
+                f"view {name!r} is read as it was published, not as of an event time; read it at an epoch or label"
+            )
+        return self.read(spec, at)
+
+    @abstractmethod
+    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
+        """The rows of one of `views`, whose flags permit this point; called by `view`."""
+
+    def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The rows of a keyed view that equal a row of `keys` in all of its columns; null equals nothing.
+
+        If the service supports it, only the matching rows are computed.
+
+        Args:
+            name: one of `views`.
+            at: the point at which it is read.
+            keys: some or all of the view's key columns.
+        """
+        columns = keys.collect_schema().names()
+        return self.view(name, at).join(keys, on=columns, how="semi")
+
+    def held_back(self, name: str, at: ReadAt) -> str | None:  # noqa: ARG002 - overriding methods use it
+        """Why a view that is `ViewSpec.timed` is not exact as of an event time, for display; None if it is exact.
+
+        For example, a bulk load is in progress, or the time is before the start of the history.
+        """
         return None
+
+
+class ViewChanges(Views, Protocol):
+    """The changes of views between two publications."""
+
+    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Net changes of a keyed view between two snapshots, in its columns and ``_row_kind``; see `net_changes`.
+
+        Raises:
+            ConfigError: there is no such view, or its rows have no key.
+        """
+        spec = self.known(name)
+        if not spec.key:
+            keyed = ", ".join(each.name for each in self.views if each.key) or "none"
+            raise ConfigError(f"view {name!r} has no key, so its changes cannot be listed; views with a key: {keyed}")
+        return self.read_changes(spec, before, after)
+
+    @abstractmethod
+    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
+        """Net changes of one of `views` that has a key; called by `view_changes`."""
+
+    def changes_between(self, name: str, before: ReadAt, after: ReadAt) -> nw.LazyFrame[Any]:
+        """Net changes of a keyed view from one point to another, in its columns and ``_row_kind``.
+
+        They are the difference of the two results, and so include rows that were late for `before`.
+        """
+        if before.as_of is None and after.as_of is None:
+            return self.view_changes(name, before.snapshot, after.snapshot)
+        old, new = (self.view(name, each) for each in (before, after))
+        return net_changes(old, new, self.known(name).key)
+
+
+class Edits(Protocol):
+    """What it means for stored rows that a pipeline's settings have been edited."""
+
+    fingerprint: str
+    """The fingerprint of all settings that stored rows depend on."""
 
     def changed(self, fingerprint: str) -> str | None:
         """The changed settings that prevent tables with another fingerprint from being continued, for display.
@@ -232,6 +259,74 @@ class Service(Protocol):
         """The `view_settings` under which a publication has read its inputs, by input, as far as it records them."""
         return {}
 
+
+class Reports(Protocol):
+    """What is told of publications."""
+
+    def label(self, publication: Publication) -> Label | None:
+        """The label of a version: its watermark; None if it has no watermark."""
+        return Label(publication.watermark) if publication.watermark else None
+
+    def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:  # noqa: ARG002 - overriding methods use it
+        """The epochs at which a publication has read `reads`, by input; None for an input that it did not read."""
+        return {}
+
+    def expect(self, publications: Sequence[Publication], now: datetime) -> Upcoming:
+        """Tell when further publications come: by the schedule, or estimated from the last ones.
+
+        Args:
+            publications: newest first, at least one.
+            now: the present time (UTC).
+        """
+        return estimate(publications, now)
+
+    def exact_as_of(self, publication: Publication) -> datetime | None:  # noqa: ARG002 - overriding methods use it
+        """The event time (UTC) that a publication's views show; None if they show all rows known at the publication."""
+        return None
+
+    def repeats(self, snapshot: Snapshot) -> int | None:  # noqa: ARG002 - overriding methods use it
+        """The total number of rows skipped as duplicates; None if the service does not detect duplicates."""
+        return None
+
+    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, PendingRows]:  # noqa: ARG002 - overriding methods use it
+        """The rows that are stored temporarily, by their kind."""
+        return {}
+
+
+class Service(ViewChanges, Edits, Reports, Protocol):
+    """A bounded live part plus a versioned past. A service is pure: it does no I/O and reads no clock."""
+
+    schedule: timedelta | None = None
+    """The time from one epoch to the next; None if there is no schedule."""
+
+    by_clock: bool = True
+    """Whether `schedule` is a time of the clock; else it is event time."""
+
+    reads: Mapping[str, str] = MappingProxyType({})
+    """The pipelines that an epoch on a schedule reads, by input."""
+
+    default_cut: Callable[[datetime | None, datetime], date] | None = None
+    """Returns the cut for a watermark and a clock (UTC): the day of the watermark, or today in the pipeline's zone if
+    there is none. None if the service has no past that is cut by day.
+    """
+
+    roll: Callable[[date, Snapshot], Step] | None = None
+    """Moves the days before a cut into the past; None if the service has no past that is cut by day."""
+
+    given_cut: GivenCut | None = None
+    """The cut of a user-supplied past, which a rebuild makes again: the source has no row of that past. None without
+    such a past.
+    """
+
+    settled: (
+        Callable[[nw.LazyFrame[Any], Snapshot, tuple[KeyRange, ...], datetime | None], nw.LazyFrame[Any]] | None
+    ) = None
+    """Adds boolean ``settled`` to keys: whether their rows are exact; None if all keys are always exact.
+
+    Its arguments are the keys, the publication at which rows are read, the key ranges of the chunks that are not read
+    yet, and the event time (UTC) as of which rows are read.
+    """
+
     def prepare(self, batch: Batch) -> Batch:
         """Compute ahead of `step` what does not depend on the tables, and keep it in `Batch.prepared`.
 
@@ -259,82 +354,3 @@ class Service(Protocol):
             snapshot: the latest publication.
         """
         return None
-
-    def view(self, name: str, at: ReadAt) -> nw.LazyFrame[Any]:
-        """The rows of a view at one snapshot, or between two for a view that is `ViewSpec.between`.
-
-        Args:
-            name: one of `views`.
-            at: the point at which it is read.
-
-        Raises:
-            ConfigError: there is no such view, or it cannot be read at such a point.
-        """
-        spec = self.known(name)
-        if spec.between and (at.since is None or at.as_of is not None):
-            raise ConfigError(f"view {name!r} compares two epochs: it needs an epoch to start from, and no event time")
-        if at.since is not None and not spec.between:
-            raise ConfigError(f"view {name!r} is read at one epoch, not between two; ask for its changes instead")
-        if at.as_of is not None and not spec.takes_as_of:
-            raise ConfigError(
-                f"view {name!r} is read as it was published, not as of an event time; read it at an epoch or label"
-            )
-        return self.read(spec, at)
-
-    @abstractmethod
-    def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
-        """The rows of one of `views`, whose flags permit this point; called by `view`."""
-
-    def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Net changes of a keyed view between two snapshots, in its columns and ``_row_kind``; see `net_changes`.
-
-        Raises:
-            ConfigError: there is no such view, or its rows have no key.
-        """
-        spec = self.known(name)
-        if not spec.key:
-            keyed = ", ".join(each.name for each in self.views if each.key) or "none"
-            raise ConfigError(f"view {name!r} has no key, so its changes cannot be listed; views with a key: {keyed}")
-        return self.read_changes(spec, before, after)
-
-    @abstractmethod
-    def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
-        """Net changes of one of `views` that has a key; called by `view_changes`."""
-
-    def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """The rows of a keyed view that equal a row of `keys` in all of its columns; null equals nothing.
-
-        If the service supports it, only the matching rows are computed.
-
-        Args:
-            name: one of `views`.
-            at: the point at which it is read.
-            keys: some or all of the view's key columns.
-        """
-        columns = keys.collect_schema().names()
-        return self.view(name, at).join(keys, on=columns, how="semi")
-
-    def changes_between(self, name: str, before: ReadAt, after: ReadAt) -> nw.LazyFrame[Any]:
-        """Net changes of a keyed view from one point to another, in its columns and ``_row_kind``.
-
-        They are the difference of the two results, and so include rows that were late for `before`.
-        """
-        if before.as_of is None and after.as_of is None:
-            return self.view_changes(name, before.snapshot, after.snapshot)
-        old, new = (self.view(name, each) for each in (before, after))
-        return net_changes(old, new, self.known(name).key)
-
-    def held_back(self, name: str, at: ReadAt) -> str | None:  # noqa: ARG002 - overriding methods use it
-        """Why a view that is `ViewSpec.timed` is not exact as of an event time, for display; None if it is exact.
-
-        For example, a bulk load is in progress, or the time is before the start of the history.
-        """
-        return None
-
-    def repeats(self, snapshot: Snapshot) -> int | None:  # noqa: ARG002 - overriding methods use it
-        """The total number of rows skipped as duplicates; None if the service does not detect duplicates."""
-        return None
-
-    def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, PendingRows]:  # noqa: ARG002 - overriding methods use it
-        """The rows that are stored temporarily, by their kind."""
-        return {}

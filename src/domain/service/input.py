@@ -13,7 +13,7 @@ from ..epoch.batch import Input, KeyedInput
 from ..errors import ConfigError
 from ..sql import Statement, parse_statement
 from ..table.view_spec import ViewSpec
-from .base import ReadAt, Service
+from .base import ReadAt, Service, Views
 
 _NAME = re.compile(r"[A-Za-z]\w*")
 
@@ -28,7 +28,7 @@ class ViewOf:
     def __str__(self) -> str:
         return f"{self.pipeline}{f'.{self.view}' if self.view else ''}"
 
-    def of(self, service: Service) -> ViewSpec:
+    def of(self, service: Views) -> ViewSpec:
         """Return the view, given the service of the pipeline."""
         return service.known(self.view) if self.view else service.views[0]
 

@@ -114,7 +114,7 @@ def select_matching(rows: nw.LazyFrame[Any], matching: Matching, schema: Schema)
 def add_columns(
     asked: nw.LazyFrame[Any], found: nw.LazyFrame[Any], matching: Matching, columns: Mapping[str, str]
 ) -> nw.LazyFrame[Any]:
-    """Rows that ask for their keys, with columns of the rows that match; see `TableStore.look_up`."""
+    """Rows that ask for their keys, with columns of the rows that match; see `TableReader.look_up`."""
     assert matching.keys is not None
     on = matching.keys.collect_schema().names()
     added = (nw.col(name).alias(into) for into, name in columns.items())

@@ -277,7 +277,7 @@ class Lookups:
     def attach(
         self, stored: LocalVersion, rows: pl.DataFrame, matching: Matching, columns: Mapping[str, str]
     ) -> pl.DataFrame | None:
-        """See `TableStore.look_up`; None if the matching rows have to be read."""
+        """See `TableReader.look_up`; None if the matching rows have to be read."""
         assert matching.keys is not None
         keys = lazy(rows.select(matching.keys.collect_schema().names()))
         lookup = _Lookup.of(evolve(matching, keys=keys), stored.spec)

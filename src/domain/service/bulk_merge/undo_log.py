@@ -142,7 +142,7 @@ class UndoLog:
     def read_as_of(
         self, snapshot: Snapshot, moment: datetime | None, matching: Matching | None = None
     ) -> nw.LazyFrame[Any]:
-        """The rows as of an event time (UTC); the newest rows if it is None. See `TableStore.read` for `matching`."""
+        """The rows as of an event time (UTC); the newest rows if it is None. See `TableReader.read` for `matching`."""
         current = snapshot.read(self.tables.current.name, matching).filter(~nw.col(DELETED))
         if moment is None:
             return current.select(*self.settings.columns)

@@ -61,7 +61,7 @@ class TickRange:
     def look_up_so_far(
         self, table: TableSpec, asked: nw.LazyFrame[Any], keys: nw.LazyFrame[Any], columns: Mapping[str, str]
     ) -> nw.LazyFrame[Any]:
-        """Add columns of these sums to rows that ask for their keys; see `TableStore.look_up`."""
+        """Add columns of these sums to rows that ask for their keys; see `TableReader.look_up`."""
         return self.snapshot.look_up(table.name, asked, self._match_so_far(keys), columns)
 
     def _match_so_far(self, keys: nw.LazyFrame[Any] | None) -> Matching:
