@@ -177,7 +177,8 @@ class _Entry:
                 added = None if self.index is None else _added_since(self.version, stored, files[0].place)
                 with self._changing(stored.version) as index:
                     if index and added is not None:
-                        index.add(lookup.read(stored, added))
+                        if added:  # most commits touch other partitions
+                            index.add(lookup.read(stored, added))
                         self.index = index
                     else:
                         self.index = self._make(index, lookup, stored, files)
