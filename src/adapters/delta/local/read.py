@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import narwhals as nw
 import polars as pl
 from attrs import define, evolve
 
-from ....domain.table.change import Matching
+from ....domain.table.change import Between, Matching
 from ....domain.table.spec import TableSpec
 from ...memory_limit import hold_files
 from ...polars.file_cache import IN_MEMORY, FileCache
@@ -54,18 +54,24 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         return pl.concat([old.select(key), new.select(key)]).unique()
 
     def content_of(self, files: Iterable[DataFile], matching: Matching | None = None) -> pl.LazyFrame:
-        schema, wanted = self.spec.schema, with_distinct_keys(matching or Matching())
-        early, late = parted(wanted, self.spec.key) if has_log(self.spec) else (wanted, Matching())
-        within = bounds_of(wanted, schema)
-        if has_log(self.spec):  # other columns may change when rows are folded
-            within = {name: values for name, values in within.items() if name in self.spec.key}
+        schema, wanted = self.spec.schema, matching or Matching()
+        within = self._fixed(wanted.within)
         held = prune(files, within, schema)
+        if held and wanted.keys is not None:  # new ids often leave no file: then the keys need not be computed
+            wanted = with_distinct_keys(wanted)
+            within = self._fixed(bounds_of(wanted, schema))
+            held = prune(held, within, schema)
         if not held:
             return self.nothing()
+        early, late = parted(wanted, self.spec.key) if has_log(self.spec) else (wanted, Matching())
         self.log.check_present(self.version, held)
         if any(map(is_scanned, held)):  # the literals also skip parts of a file
             early = evolve(early, within=within)
         return self._find(held, early, late).select(schema.names)
+
+    def _fixed(self, within: Mapping[str, tuple[object, ...] | Between]) -> dict[str, tuple[object, ...] | Between]:
+        """The literals of columns that do not change when rows are folded."""
+        return {name: values for name, values in within.items() if not has_log(self.spec) or name in self.spec.key}
 
     def stored(self, files: Iterable[DataFile], *, once: bool = False) -> pl.LazyFrame:
         """The stored rows of files; `once`: not to be cached, because nobody will read these files again.
