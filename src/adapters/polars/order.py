@@ -12,6 +12,9 @@ import polars as pl
 from ...domain.ports import FrameOrder, Order, RankMethod
 from .schema import map_rows
 
+_FEW = 100_000
+"""Up to this number of rows, to start Polars' streaming engine costs more than it saves."""
+
 
 class PolarsOrder(FrameOrder):
     """All of `FrameOrder` but `running`, which is a matter of sums."""
@@ -67,7 +70,8 @@ def _with_ranks(
     }
     firsts = {method: pl.when(starts).then(at if method == "dense" else place) for method, at in places.items()}
     ranks = {name: places[method] - firsts[method].forward_fill() + 1 for name, method in into.items()}
-    return rows.with_columns(placed.select("_at", **ranks).sort("_at").drop("_at").collect())
+    found = placed.select("_at", **ranks).sort("_at").drop("_at")
+    return rows.with_columns(found.collect(engine="in-memory" if rows.height <= _FEW else "auto"))
 
 
 def _changes(name: str) -> pl.Expr:
