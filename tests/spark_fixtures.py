@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import sys
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -112,14 +111,14 @@ def spark(program_session: SparkSession, _own_session: SparkSession) -> Iterator
 
 
 @pytest.fixture(autouse=True)
-def _forget_tables() -> Iterator[None]:
-    """Let the JVM forget a test's tables.
+def _forget_tables(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let the JVM forget the tables of a test that asked for Spark.
 
     Delta keeps each one's state, and its plans, for an hour after the last use; so does Python what is part of a cycle,
-    until its collector comes round to it, which is rarely.
+    until its collector comes round to it, which is rarely. A look at everything takes longer than most other tests.
     """
     yield
-    if "pyspark" not in sys.modules:  # on memory there is nothing to forget, and no reason to import it
+    if "program_session" not in request.fixturenames:
         return
     from pyspark.sql import SparkSession
 
