@@ -64,7 +64,7 @@ quick: $(QUICK)  ## in a minute, without Spark: unit tests, the contract and cor
 # Sessions of Spark wait more than they compute.
 test: WORKERS := 4
 test: $(JARS)  ## memory in full; on Delta and Hudi the contract, a scenario or two of each service, and crashes
-	$(PYTEST) -m "not slow and not further and ((not delta and not hudi and not example) or contract or lake or (faults or example and core) and not scenario)" \
+	$(PYTEST) -m "not slow and not further and ((not delta and not hudi and not example) or contract or lake and not example or (faults or example and core) and not scenario)" \
 	  --durations-file var/durations.txt $(ARGS)
 
 test-all: $(JARS) $(AZURITE) test-hostile  ## every test on every backend, Kafka among them, properties in full; and `test-hostile`

@@ -63,7 +63,7 @@ Feature: Every epoch happens exactly once
       | 1       | 14       | 4    |
     And contract_rank has published 3 epochs
 
-  @core @lake @faults
+  @core @faults
   Scenario Outline: The time zone of a source is corrected after a crash <moment>
     When these lines arrive at contracts
       """
@@ -161,7 +161,7 @@ Feature: Every epoch happens exactly once
       | 1       | 11       | 2    |
       | 1       | 12       | 3    |
 
-  @core @lake @faults
+  @core @faults
   Scenario: A reader's rows do not change during epochs and compaction
     Given a reader holds contract_rank.ranks
     When an epoch of contracts brings

@@ -721,7 +721,7 @@ Feature: A wide table of which each topic has a part
         | +I   |         | West  | Cork | 2024-03-01 09:00 |
       And shop runs until idle
 
-    @core @lake @faults
+    @core @faults
     Scenario Outline: A crash <moment> leaves no shop half updated
       When these rows arrive at stock
         | kind | shop_id | items | seq |
