@@ -33,6 +33,8 @@ FULL := $(VENV)/.full
 SITE := $(VENV)/.site
 JARS := $(VENV)/.jars
 AZURITE := $(VENV)/.azurite
+# What an installation compiles, if there is a C compiler.
+COMPILED := hatch_build.py src/adapters/records/shapes/match.c
 
 .PHONY: help demo demo-states demo-wide demo-curve demo-cluster quick test test-all test-hostile faults check bench docs site clean
 .DEFAULT_GOAL := help
@@ -96,7 +98,7 @@ site: $(SITE)  ## build the documentation into var/site; a link that leads nowhe
 	@echo "open var/site/index.html, or serve it: $(BIN)/python -m http.server --directory var/site"
 
 clean:  ## remove what the tasks have made, the environment too
-	rm -rf $(VENV) build *.egg-info var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build *.egg-info src/adapters/records/shapes/_match.so var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # Debian's python3 may come without what venv needs for pip; then its own pip fills the environment.
 $(BIN)/python:
@@ -104,19 +106,19 @@ $(BIN)/python:
 	$(PYTHON) -m venv $(VENV) \
 	  || { $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install pip; }
 
-$(BASE): pyproject.toml | $(BIN)/python
+$(BASE): pyproject.toml $(COMPILED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
 	@touch $@
 
-$(QUICK): pyproject.toml | $(BIN)/python
+$(QUICK): pyproject.toml $(COMPILED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[avro,otel,protobuf,web,testing]' pytest-xdist hypothesis httpx2 jsonschema
 	@touch $(BASE) $@
 
-$(FULL): pyproject.toml | $(BIN)/python
+$(FULL): pyproject.toml $(COMPILED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[avro,delta,hudi,kafka,otel,plot,protobuf,s3,web,testing,dev,site$(JDK)]'
 	@touch $(BASE) $(QUICK) $(SITE) $@
 
-$(SITE): pyproject.toml | $(BIN)/python
+$(SITE): pyproject.toml $(COMPILED) | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[site]'
 	@touch $(BASE) $@
 

@@ -6,11 +6,13 @@ from collections import Counter
 from random import Random
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headwater.adapters.records.decoder import Record, RecordDecoder
 from headwater.adapters.records.polars_rows import polars_rows
+from headwater.adapters.records.shapes import template
 from headwater.adapters.records.shapes.decoder import ShapeDecoder
 from headwater.domain.source.changelog.settings import (
     CANAL,
@@ -82,9 +84,17 @@ def writers(draw: st.DrawFn, format_: str) -> Writer:
     return Writer(random, format_, odd, broken, draw(st.sampled_from(TIMES)), number, enveloped)
 
 
+@pytest.mark.parametrize("matcher", ["native", "patterns"])
 @settings(max_examples=examples(120))
 @given(st.data())
-def test_shapes_change_nothing(data: st.DataObject) -> None:
+def test_shapes_change_nothing(matcher: str, data: st.DataObject) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        if matcher == "patterns":
+            patch.setattr(template, "native_matcher", lambda _holes, _tail: None)
+        change_nothing(data)
+
+
+def change_nothing(data: st.DataObject) -> None:
     spec = data.draw(specs())
     writer, count = data.draw(writers(spec.format)), data.draw(st.sampled_from([30, 100, 300]))
     records = [Record(writer.record(), 10_000 * at, f"orders/0@{at}") for at in range(count)]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import polars as pl
 from attrs import define, field, frozen
 
+from .native import NativeMatcher, native_matcher
 from .spans import spans, tails
 
 if TYPE_CHECKING:
@@ -129,10 +130,20 @@ class Template:
     holes: Sequence[Hole]
     prefix: str = field(init=False)
     parts: tuple[_Part, ...] = field(init=False)
+    native: NativeMatcher | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.prefix = self.text[: self.holes[0].start] if self.holes else self.text
         self.parts = tuple(self._parts(len(self.prefix)))
+        self.native = self._native()
+
+    def _native(self) -> NativeMatcher | None:
+        if not self.holes:
+            return None
+        starts = [0, *(hole.end for hole in self.holes)]
+        before = [self.text[start : hole.start] for start, hole in zip(starts, self.holes, strict=False)]
+        patterns = (hole.pattern for hole in self.holes)
+        return native_matcher(list(zip(before, patterns, strict=True)), self.text[starts[-1] :])
 
     def _parts(self, start: int) -> Iterator[_Part]:
         first, last = 0, len(self.holes)
@@ -176,6 +187,12 @@ class Template:
         short = only(records, _is_short(records))
         if not self.parts:
             return short.filter(pl.col(TEXT) == self.text)
+        if found := self.native and self.native.match(short[START], short[END], data):
+            return _with_groups(short, *found)
+        return self.match_by_patterns(short, data)
+
+    def match_by_patterns(self, short: pl.DataFrame, data: pa.Buffer) -> pl.DataFrame:
+        """The same by regular expressions, without compiled code."""
         matched = _Match(short, data)
         matched.begin(self.prefix)
         for part in self.parts:
@@ -187,6 +204,11 @@ class Template:
     def is_like(self, other: Template) -> bool:
         """Whether it matches the same records."""
         return self.prefix == other.prefix and self.parts == other.parts
+
+
+def _with_groups(records: pl.DataFrame, numbers: pl.Series, texts: list[pl.Series]) -> pl.DataFrame:
+    found = records if numbers.len() == records.height else records[numbers]
+    return found.with_columns(text.alias(GROUP.format(at)) for at, text in enumerate(texts))
 
 
 def only(rows: pl.DataFrame, wanted: pl.Series) -> pl.DataFrame:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from headwater.adapters.records.decoder import Record, RecordDecoder
+from headwater.adapters.records.shapes import template
 from headwater.adapters.records.shapes.decoder import ShapeDecoder
 from headwater.domain.source.changelog.settings import CANAL, DEBEZIUM, MAXWELL, ChangeSpec
 from headwater.domain.source.record_spec import RecordSpec
@@ -20,6 +21,13 @@ if TYPE_CHECKING:
 SPEC = RecordSpec(Schema.parse("id bigint, name string, price decimal(10,2), share double, at timestamp"))
 RECORD = '{"id": %d, "name": "one", "price": 1.50, "share": 0.5, "at": "2026-01-01 00:00:00"}'
 COMMON = [RECORD % at for at in range(50)]
+
+
+@pytest.fixture(autouse=True, params=["native", "patterns"])
+def _matcher(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With and without compiled code."""
+    if request.param == "patterns":
+        monkeypatch.setattr(template, "native_matcher", lambda _holes, _tail: None)
 
 
 def decoded(spec: RecordSpec, texts: Sequence[str | bytes | None]) -> tuple[list[dict[str, Any]], int]:
