@@ -98,7 +98,7 @@ site: $(SITE)  ## build the documentation into var/site; a link that leads nowhe
 	@echo "open var/site/index.html, or serve it: $(BIN)/python -m http.server --directory var/site"
 
 clean:  ## remove what the tasks have made, the environment too
-	rm -rf $(VENV) build *.egg-info src/adapters/records/shapes/_match.so var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	rm -rf $(VENV) build *.egg-info src/adapters/records/shapes/match.lib var .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 
 # Debian's python3 may come without what venv needs for pip; then its own pip fills the environment.
 $(BIN)/python:

@@ -25,7 +25,7 @@ class MatcherHook(BuildHookInterface[Any]):
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Called by hatch before a build; see `BuildHookInterface`."""
         folder = Path(self.root, _FOLDER)
-        library = folder / "_match.so"
+        library = folder / "match.lib"  # Python would take a name with .so for a module
         if os.environ.get("HEADWATER_PURE") == "1" or not self._compile(folder / "match.c", library):
             return
         if version != "editable":

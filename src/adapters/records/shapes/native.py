@@ -17,7 +17,7 @@ from attrs import frozen
 from .automaton import UnknownPattern, table_of
 
 _log = getLogger(__name__)
-LIBRARY = Path(__file__).with_name("_match.so")
+LIBRARY = Path(__file__).with_name("match.lib")
 """The compiled code; an installation without a C compiler has none."""
 _OFF = "HEADWATER_NATIVE"
 _MOST_BYTES = 2**31 - 1

@@ -113,7 +113,7 @@ def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_code_of_another_version_is_not_called(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    library = tmp_path / "_match.so"
+    library = tmp_path / "match.lib"
     library.write_bytes(native.LIBRARY.read_bytes())
     library.with_name("match.c").write_text("/* edited */")
     monkeypatch.setattr(native, "LIBRARY", library)
@@ -124,7 +124,7 @@ def test_code_of_another_version_is_not_called(
 def test_a_file_that_is_no_library_of_this_machine_is_not_loaded(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    library = tmp_path / "_match.so"
+    library = tmp_path / "match.lib"
     library.write_bytes(b"of another machine")
     monkeypatch.setattr(native, "LIBRARY", library)
     assert native.find_library() is None
