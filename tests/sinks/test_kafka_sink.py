@@ -248,12 +248,14 @@ def test_what_a_killed_run_left_open_is_undone(topic: Topic) -> None:
     assert len(topic.holds()) == 2
 
 
-def test_a_second_writer_turns_the_first_away(topic: Topic) -> None:
-    first = topic.claimed()
+@pytest.mark.parametrize("rows", [1, 20_000])
+def test_a_second_writer_turns_the_first_away(topic: Topic, rows: int) -> None:
+    """At the end of its epoch; in the middle of a large one, if the broker has refused its first records by then."""
+    first = topic.claimed(options={"queue.buffering.max.messages": "1000"})
     publish(first, 0, (1, None, "+I"))
     second = topic.claimed()
     with pytest.raises(EpochConflict, match="another run publishes to topic"):
-        publish(first, 1, (2, None, "+I"))
+        publish(first, 1, *((2 + number, None, "+I") for number in range(rows)))
     publish(second, 1, (2, None, "+I"))
     assert [found.key for found in topic.holds()] == [{"id": 1}, {"id": 2}]
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import narwhals as nw
 from attrs import define, field
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaError, KafkaException, Producer
 
 from ...domain.epoch.epoch import Publication
 from ...domain.errors import EpochConflict
@@ -106,6 +106,10 @@ def _transaction(producer: Producer) -> Iterator[Producer]:
         yield producer
         producer.commit_transaction(_COMMIT_SECONDS)
         committed = True
+    except KafkaException as error:
+        if error.args[0].code() == KafkaError._FATAL:  # the end of the transaction says why
+            producer.abort_transaction(_ABORT_SECONDS)
+        raise
     finally:
         if not committed:
             # Readers wait for its end. If the broker cannot be reached now, the next `claim` ends it.
