@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 WRITTEN = [
-    pytest.param("delta", marks=[pytest.mark.delta, pytest.mark.contract]),
     pytest.param("hudi-mor", marks=[pytest.mark.hudi, pytest.mark.contract, pytest.mark.slow]),
+    pytest.param("delta", marks=[pytest.mark.delta, pytest.mark.contract]),
 ]
 
 
