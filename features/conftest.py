@@ -61,12 +61,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
             continue
         scenario = (item.nodeid.partition("[")[0], str(_backend_of(item)))
-        if scenario in seen and _is_told_by_one_example(item):
+        if scenario in seen and _needs_one_example(item):
             item.add_marker("further")
         seen.add(scenario)
 
 
-def _is_told_by_one_example(item: pytest.Function) -> bool:
+def _needs_one_example(item: pytest.Function) -> bool:
     """Without Spark, a crash is tried at each moment; other examples are about rows and settings, as on memory."""
     marks = {mark.name for mark in item.iter_markers()}
     crashes = "faults" in marks or "moment" in item.callspec.params.get("_pytest_bdd_example", {})

@@ -229,5 +229,5 @@ class _Parser:
 
 
 def _up_to(one: _Pattern, most: int) -> _Pattern:
-    """A pattern at most so many times."""
+    """A pattern, repeated from 0 to `most` times."""
     return reduce(lambda rest, _: _one_of(_NOTHING, _joined(one, rest)), range(most), _NOTHING)

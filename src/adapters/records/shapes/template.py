@@ -141,9 +141,9 @@ class Template:
         if not self.holes:
             return None
         starts = [0, *(hole.end for hole in self.holes)]
-        before = [self.text[start : hole.start] for start, hole in zip(starts, self.holes, strict=False)]
-        patterns = (hole.pattern for hole in self.holes)
-        return native_matcher(list(zip(before, patterns, strict=True)), self.text[starts[-1] :])
+        before = zip(starts, self.holes, strict=False)  # the last start is that of the tail
+        holes = [(self.text[start : hole.start], hole.pattern) for start, hole in before]
+        return native_matcher(holes, self.text[starts[-1] :])
 
     def _parts(self, start: int) -> Iterator[_Part]:
         first, last = 0, len(self.holes)
