@@ -73,7 +73,8 @@ def _strictly(spec: RecordSpec, run: Run) -> pl.DataFrame:
 def _by_shapes(spec: RecordSpec, run: Run) -> pl.DataFrame:
     decoder = ShapeDecoder(spec, views=True)
     parts = range(0, len(run.offsets), ROWS_A_BATCH)
-    runs = (Run(run.slice, *(each[at : at + ROWS_A_BATCH] for each in (run.offsets, run.values))) for at in parts)
+    offsets, values = run.offsets.to_list(), run.values.to_pylist()
+    runs = (Run.of(run.slice, *(each[at : at + ROWS_A_BATCH] for each in (offsets, values))) for at in parts)
     return _frame(map(decoder.chunk, chunks(runs)))
 
 
@@ -106,7 +107,7 @@ def main() -> int:
         raws = [write(number) for number in range(arguments.records)]
         cells = [name, str(len(raws[-1]))]
         for texts in (raws, [_odd(number, raw) for number, raw in enumerate(raws)]):
-            run = Run(Slice(0, "orders", 0, 0, len(texts)), list(range(len(texts))), list(texts))
+            run = Run.of(Slice(0, "orders", 0, 0, len(texts)), list(range(len(texts))), list(texts))
             strict, expected = _rate(_strictly, spec, run, arguments.runs)
             shapes, rows = _rate(_by_shapes, spec, run, arguments.runs)
             if not rows.equals(expected):

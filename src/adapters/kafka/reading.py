@@ -104,7 +104,7 @@ class Reading:
         if failed:
             messages = [each for each in messages if each not in failed]
         runs = [self._of_partition(partition, some) for partition, some in _by_partition(messages)]
-        return [run for run in runs if run and run.values]
+        return [run for run in runs if run and len(run.values)]
 
     def _assign_again(self, failed: Message) -> None:
         """Assign the partition of an error again if it is still assigned from an earlier slice.
@@ -141,7 +141,7 @@ class Reading:
         if any(map(Message.error, records)):
             records = [message for message in records if not message.error()]
             offsets = _offsets(records)
-        return Run(slice_, offsets[: len(records)], list(map(Message.value, records)))
+        return Run.of(slice_, offsets[: len(records)], list(map(Message.value, records)))
 
     def _keep(self, partition: Partition, messages: list[Message]) -> None:
         """Keep messages behind a slice; if they have become too many, they will be fetched again."""
@@ -164,9 +164,10 @@ class Reading:
 
 def _by_partition(messages: list[Message]) -> Iterable[tuple[Partition, list[Message]]]:
     """The messages of each partition that follow one another."""
-    partitions: list[Any] = list(zip(map(Message.topic, messages), map(Message.partition, messages), strict=True))
-    if len(set(partitions)) == 1:  # as nearly always: the client fetches many of one partition
-        return [(partitions[0], messages)]
+    topics, numbers = (list[Any](map(of, messages)) for of in (Message.topic, Message.partition))
+    if len(set(topics)) == len(set(numbers)) == 1:  # as nearly always: the client fetches many of one partition
+        return [((topics[0], numbers[0]), messages)]
+    partitions = zip(topics, numbers, strict=True)
     grouped = groupby(zip(partitions, messages, strict=True), itemgetter(0))
     return [(partition, [message for _, message in pairs]) for partition, pairs in grouped]
 

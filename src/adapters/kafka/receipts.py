@@ -173,7 +173,8 @@ class Receipts:
         while start > held.low:
             start, end, window = max(held.low, start - window), start, window * 10
             runs = reader.runs([Slice(0, *partition, start, end)])
-            lines: list[dict[str, Any]] = [json.loads(value or b"{}") for run in runs for value in run.values]
+            records = (record for run in runs for record in run.records())
+            lines: list[dict[str, Any]] = [json.loads(record.raw or b"{}") for record in records]
             lines = [line for line in lines if line.get("topic_id") == topic.id]
             if mine := [line for line in lines if line.get("feed") == self.feed.name]:
                 return mine[-1]

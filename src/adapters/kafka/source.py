@@ -116,12 +116,12 @@ class KafkaSource(StreamSource):
 
     def _learn_size(self, runs: Iterator[Run]) -> Iterator[Run]:
         """Learn the mean size of records from the first ones; return all of them."""
-        first, sizes = [], list[int]()
-        while len(sizes) < _FEW and (run := next(runs, None)):
+        first, count, size = list[Run](), 0, 0
+        while count < _FEW and (run := next(runs, None)):
             first.append(run)
-            sizes += [len(value or b"") for value in run.values]
-        if sizes:
-            self._mean_bytes = max(sum(sizes) / len(sizes), 1.0)
+            count, size = count + len(run.values), size + run.size
+        if count:
+            self._mean_bytes = max(size / count, 1.0)
         return chain(first, runs)
 
     def beginning(self) -> Offsets:

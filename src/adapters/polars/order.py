@@ -14,6 +14,8 @@ from .schema import map_rows
 
 _FEW = 100_000
 """Up to this number of rows, to start Polars' streaming engine costs more than it saves."""
+_MOST_NUMBERS, _MOST_PLACES = 2**31, 2**63 - 1
+"""Rows and numbers of two columns are fewer than the first, so their pairs are fewer than the second."""
 
 
 class PolarsOrder(FrameOrder):
@@ -88,24 +90,42 @@ def _with_following(rows: pl.DataFrame, columns: Mapping[str, str], within: str,
 
 
 def _with_behind(rows: pl.DataFrame, order: Sequence[str], within: str, order_by: str, into: str) -> pl.DataFrame:
-    if _rises(rows.select(within, order_by, *order), order, within, order_by):
-        return rows.with_columns(pl.lit(value=False).alias(into))
-    # The position of the first row to arrive with this order or a higher one.
-    keys = {f"_{at}": pl.col(name) for at, name in enumerate(order)} | {"_back": -pl.col(order_by)}
-    first = pl.col(order_by).cum_min(reverse=True).over(within, order_by=list(keys))
-    found = rows.select(within, order_by, **keys).select(pl.col(within).is_not_null() & (first < pl.col(order_by)))
-    return rows.with_columns(found.to_series().alias(into))
+    places, group, arrival = _places([rows[name] for name in order]), rows[within], rows[order_by]
+    before = _highest_before(places, group, arrival)
+    behind = group.is_not_null() & (places <= before).fill_null(value=False)
+    return rows.with_columns(behind.alias(into))
 
 
-def _rises(rows: pl.DataFrame, order: Sequence[str], within: str, order_by: str) -> bool:
-    """Whether rows come in their order, group after group, and each row is higher than the one before it."""
-    if not rows[order_by].is_sorted():
-        return False
-    rows = rows.drop_nulls(within)
-    starts = pl.col(within) != pl.col(within).shift(1)
-    rises = pl.lit(value=False)
-    for name in reversed(order):
-        value, before = pl.col(name), pl.col(name).shift(1)
-        rises = (value > before) | ((value == before) & rises)
-    found = rows.select((starts | rises).all().alias("rises"), starts.sum().alias("starts")).row(0, named=True)
-    return bool(found["rises"]) and (not found["starts"] or rows[within].n_unique() == found["starts"] + 1)
+def _highest_before(places: pl.Series, group: pl.Series, arrival: pl.Series) -> pl.Series:
+    """The highest place in the group of each row that arrived before it; null if there is none."""
+    in_order = arrival.is_sorted()
+    if in_order and group.eq_missing(group.first()).all():
+        return places.cum_max().shift(1)
+    found = pl.DataFrame([places.alias("place"), group.alias("group"), arrival.alias("arrival")])
+    highest = pl.col("place").cum_max().shift(1)
+    return found.select(highest.over("group", order_by=None if in_order else "arrival")).to_series()
+
+
+def _places(order: Sequence[pl.Series]) -> pl.Series:
+    """Whole numbers that order rows as some columns do, compared one after the other; of a row with a null, any."""
+    places, count = _numbers(order[0])
+    for values in order[1:]:
+        numbers, more = _numbers(values)
+        if count * more > _MOST_PLACES:
+            places, count = _ranks(places), places.len()
+        places, count = places * more + numbers, count * more
+    return places
+
+
+def _numbers(values: pl.Series) -> tuple[pl.Series, int]:
+    """Whole numbers from 0 in the order of values, and how many there may be."""
+    if values.dtype.is_integer():
+        low, high = values.min(), values.max()
+        if isinstance(low, int) and isinstance(high, int) and high - low < _MOST_NUMBERS:
+            return values.cast(pl.Int64) - low, high - low + 1
+    return _ranks(values), values.len()
+
+
+def _ranks(values: pl.Series) -> pl.Series:
+    ranks = values.rle_id() if values.is_sorted() else values.rank("dense") - 1
+    return ranks.cast(pl.Int64)

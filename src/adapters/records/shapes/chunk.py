@@ -43,23 +43,23 @@ class Chunk:
     @classmethod
     def of(cls, records: Sequence[Record]) -> Self:
         return cls.of_values(
-            [record.raw for record in records],
+            pa.array([record.raw for record in records], pa.large_binary()),
             pl.Series([record.position for record in records], dtype=pl.Int64),
             pl.Series([record.origin for record in records], dtype=pl.String),
         )
 
     @classmethod
-    def of_values(cls, raws: Sequence[bytes | None], positions: pl.Series, origins: pl.Series) -> Self:
-        """A chunk of records by their bytes, positions and origins; see `Record`."""
+    def of_values(cls, values: pa.LargeBinaryArray, positions: pl.Series, origins: pl.Series) -> Self:
+        """A chunk of records by their bytes, a whole array, their positions and origins; see `Record`."""
         others = {}
-        whole = pa.array(raws, pa.large_binary())
         try:
-            texts = whole.cast(pa.large_string())
+            texts = values.cast(pa.large_string())
         except pa.ArrowInvalid:  # some are not UTF-8
+            raws = values.to_pylist()
             others = {at: raw for at, raw in enumerate(raws) if raw is not None and not _is_utf8(raw)}
-            whole = pa.array([None if at in others else raw for at, raw in enumerate(raws)], pa.large_binary())
-            texts = whole.cast(pa.large_string())
-        return cls(pl.Series(pl.from_arrow(texts)), positions, origins, whole.buffers()[2], *places(whole), others)
+            values = pa.array([None if at in others else raw for at, raw in enumerate(raws)], pa.large_binary())
+            texts = values.cast(pa.large_string())
+        return cls(pl.Series(pl.from_arrow(texts)), positions, origins, values.buffers()[2], *places(values), others)
 
     @classmethod
     def of_lines(cls, block: bytes, position: int, origin: str, *, is_first: bool) -> Self:

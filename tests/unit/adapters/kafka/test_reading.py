@@ -91,8 +91,9 @@ def read(reading: Reading, slices: list[Slice]) -> dict[Partition, list[int]]:
         if not reading.open:
             return found
         for run in reading.take() or []:
-            assert run.values == [b"%d" % each for each in run.offsets]
-            found[run.slice.topic, run.slice.partition] += run.offsets
+            offsets = run.offsets.to_list()
+            assert run.values.to_pylist() == [b"%d" % each for each in offsets]
+            found[run.slice.topic, run.slice.partition] += offsets
     raise AssertionError(f"these slices do not end: {reading.open}")
 
 

@@ -10,9 +10,9 @@ from headwater.adapters.records.shapes.chunk import Chunk
 
 LAST = 2**31 - 2
 RUNS = [
-    Run(Slice(0, "orders", 0, 5, 40), [5, 6, 9], [b'{"id": 1}', None, "é".encode()]),
-    Run(Slice(35, "orders", 1, 0, LAST), [0, LAST - 1], [b"\xff", b""]),
-    Run(Slice(0, "orders", 0, 5, 40), [10], [b"{}"]),
+    Run.of(Slice(0, "orders", 0, 5, 40), [5, 6, 9], [b'{"id": 1}', None, "é".encode()]),
+    Run.of(Slice(35, "orders", 1, 0, LAST), [0, LAST - 1], [b"\xff", b""]),
+    Run.of(Slice(0, "orders", 0, 5, 40), [10], [b"{}"]),
 ]
 
 

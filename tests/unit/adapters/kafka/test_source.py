@@ -29,7 +29,7 @@ def runs(_reader: TopicReader, slices: Sequence[Slice]) -> Iterator[Run]:
     for each in slices:
         at = range(max(each.start, FIRST), each.end)[:1000]
         if at:
-            yield Run(each, list(at), [b"x" * 1000] * len(at))
+            yield Run.of(each, list(at), [b"x" * 1000] * len(at))
 
 
 def test_a_long_stretch_without_records_is_passed_in_few_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
