@@ -28,11 +28,11 @@ _CODE = "_code"
 """bigint: the place of a row's key among those of its partition."""
 _SAMPLED = 64
 """For each slice this many rows are looked at, to cut slices of about the same size."""
-_SLICE = 250_000
+_SLICE = 100_000
 """About this many stored rows are folded and sorted at a time, which needs several times their memory."""
-_HELD = 4 * _SLICE
+_HELD = 10 * _SLICE
 """A partition with more rows is not read whole. About as many rows of files without an order are held at a time."""
-_MOST_PASSES = 4
+_MOST_PASSES = 6
 """Each file without an order is read at most as often; of more rows than `_HELD` times this, more are held."""
 
 
@@ -100,13 +100,24 @@ class _CodedFile:
         return rows if inside.all() else rows.filter(inside)  # all rows need no copy
 
 
+@frozen(eq=False)
+class _Parts:
+    """A column of some files, read file by file, each time anew."""
+
+    files: Sequence[pl.LazyFrame]
+    name: str
+
+    def __iter__(self) -> Iterator[pl.Series]:
+        return (rows.select(self.name).collect().to_series() for rows in self.files)
+
+
 def _read_codes(files: Sequence[DataFile], stored: LocalVersion, order: Sequence[str]) -> list[_CodedFile]:
     """The files of a partition, with the codes of their rows; none if its keys have no such places."""
     is_large = _height(files) > _HELD
     if is_large:
         check_room(total_bytes(files) * IN_MEMORY // _MOST_PASSES)
     found = [stored.scan([file]) if is_large else stored.stored([file], once=True) for file in files]
-    code = order_code(pl.concat([rows.select(name).collect() for rows in found])[name] for name in order)
+    code = order_code(_Parts(found, name) for name in order)
     if code is None:
         return []
     ends = accumulate(rows.select(pl.len()).collect().item() for rows in found)

@@ -30,7 +30,7 @@ from tests.configurations import ranked_contracts
 from .contracts import feed, ranks, right
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
     from pathlib import Path
 
     import narwhals as nw
@@ -543,11 +543,11 @@ def _fail_with(error: Exception) -> Callable[[LocalDeltaStore, str], Version | N
     return compact
 
 
-def _read_without_files(folder: Path) -> Callable[[Iterator[pl.Series]], pl.Series | None]:
+def _read_without_files(folder: Path) -> Callable[[Iterable[Iterable[pl.Series]]], pl.Series | None]:
     """Read the codes of rows; the first time, the data files below a folder are away meanwhile."""
     tries = iter([1])
 
-    def read(columns: Iterator[pl.Series]) -> pl.Series | None:
+    def read(columns: Iterable[Iterable[pl.Series]]) -> pl.Series | None:
         files = list(folder.rglob("part-*.parquet")) if next(tries, 0) else []
         for file in files:
             file.rename(file.with_suffix(".away"))
