@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
@@ -51,6 +52,10 @@ POSTGRES = {
 ANNE = {"id": 1004, "name": "Anne", "email": "annek@noanswer.org"}
 MARIE = {**ANNE, "name": "Anne Marie"}
 FULL = "in PostgreSQL set REPLICA IDENTITY FULL"
+
+
+MANY_DIGITS = b64encode(b"\x01" * 2000).decode()
+"""An unscaled number of 4,814 digits."""
 
 
 def change(op: str, before: Any, after: Any, source: dict[str, Any] = MYSQL, **more: Any) -> str:
@@ -401,6 +406,21 @@ def test_a_unit_that_is_told(unit: str, at: datetime) -> None:
 def test_values_that_a_schema_describes(ddl: str, described: dict[str, Any], value: str, becomes: object) -> None:
     found = written(Decoding("debezium-json", f"x {ddl}"), value, {"field": "x", "type": "?"} | described)
     assert (found, type(found)) == (becomes, type(becomes))
+
+
+@pytest.mark.parametrize(
+    ("ddl", "described", "value"),
+    [
+        ("string", {"name": "org.apache.kafka.connect.data.Decimal", "parameters": {"scale": "2"}}, MANY_DIGITS),
+        ("decimal(5,2)", {"name": "io.debezium.data.VariableScaleDecimal"}, {"scale": 0, "value": MANY_DIGITS}),
+        ("decimal(5,2)", {"name": "io.debezium.data.VariableScaleDecimal"}, {"scale": 2**70, "value": "DA=="}),
+    ],
+)
+def test_a_decimal_beyond_what_python_reads_is_refused(ddl: str, described: dict[str, Any], value: object) -> None:
+    message = envelope(change("c", None, {"x": value}), {"field": "x", "type": "?"} | described)
+    refusal = Decoding("debezium-json", f"x {ddl}").refusal(message)
+    assert refusal.startswith(f"column 'x': {ddl} wanted, not ")
+    assert refusal.endswith("(too many digits, or a scale out of range)")
 
 
 @pytest.mark.parametrize(

@@ -248,6 +248,14 @@ class Crashes(Lake):
         assert new.exists()
         assert table.rows() == bag((1, "0"))
 
+    def test_a_clock_that_is_ahead_makes_no_file_old(self) -> None:
+        """The file of a commit under way is the newest one, whatever the clock says."""
+        table, (*_, last) = self.overwritten(2)
+        (self.folder / "part-0-written.parquet").write_bytes(b"unfinished")
+        freed = expire(table, [last], datetime.now(UTC) + timedelta(days=8))
+        assert freed.files == 1
+        assert (self.folder / "part-0-written.parquet").exists()
+
     def test_nothing_is_deleted_where_files_are_missing(self) -> None:
         table, (*_, third) = self.overwritten(3)
         before, commit = self.data(), self.folder / "_delta_log" / f"{int(third):020}.json"

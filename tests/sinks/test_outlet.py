@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
@@ -30,8 +30,11 @@ from tests.kafka_reading import committed, remake, replica
 from tests.rows_source import RowsSource
 
 if TYPE_CHECKING:
+    import narwhals as nw
+
     from headwater.app.run.report import EpochReport
     from headwater.domain.ports import Clock, Commit, Version
+    from headwater.domain.table.change import Matching
     from headwater.testing.kafka_broker import KafkaBroker
 
 pytestmark = [pytest.mark.kafka, pytest.mark.faults]
@@ -259,14 +262,24 @@ class ForgetfulStore(MemoryStore):
         return super().version(table, version)
 
 
-def test_epochs_that_were_cleaned_away_before_they_were_told(race: Race) -> None:
+class StoreWithoutFiles(MemoryStore):
+    """One whose first versions are still in the log, and their files have been deleted."""
+
+    def read(self, table: str, at: Version | None, matching: Matching | None = None) -> nw.LazyFrame[Any]:
+        if at is not None and int(at) < 3:
+            raise VersionExpired(f"version {at} of {table} has expired")
+        return super().read(table, at, matching)
+
+
+@pytest.mark.parametrize("kind", [ForgetfulStore, StoreWithoutFiles])
+def test_epochs_that_were_cleaned_away_before_they_were_told(race: Race, kind: type[MemoryStore]) -> None:
     race.give(5)
     race.run().run(until_idle=True)
     race.give(4, 3, 2, 1)
     silent = race.run()
     silent.publisher = None
     silent.run(until_idle=True)
-    forgetful = ForgetfulStore()
+    forgetful = kind()
     forgetful.__dict__.update(race.store.__dict__)
     race.store = forgetful
     with pytest.raises(SinkChanged, match="holds epoch 0, and the epochs after it have expired"):

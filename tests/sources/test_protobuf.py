@@ -273,12 +273,13 @@ def test_absent_is_a_column_that_the_schema_does_not_have(registry: SchemaRegist
 def test_what_no_column_takes_exactly_is_a_dead_letter(registry: SchemaRegistry) -> None:
     registry.add_file(1, ORDER)
     order = message_class("Order", ORDER)
-    fine, late, strange, partial, number, nanos = (order() for _ in range(6))
+    fine, late, strange, far, partial, number, nanos = (order() for _ in range(7))
     fine.at.nanos, late.at.seconds, strange.amount.value = 1, 2**60, "NaN"
+    far.amount.value = "1e99999999999999999999"
     partial.day.year, nanos.at.nanos = 2024, -1
     number.state = 9
     declared = spec("big bigint, at timestamp, day date, id int, state int")
-    messages = [order(big=2**63), fine, partial, order(id=2**31), order(state=1), number, late, strange, nanos]
+    messages = [order(big=2**63), fine, partial, order(id=2**31), order(state=1), number, late, strange, far, nanos]
     found = decoded(registry, declared, *(wire(1, each) for each in messages))
     assert [row["_error"] and row["_error"].split(" (write")[0] for row in found] == [
         "column 'big': bigint wanted, not 9223372036854775808 (out of range)",
@@ -289,6 +290,7 @@ def test_what_no_column_takes_exactly_is_a_dead_letter(registry: SchemaRegistry)
         None,
         "not a message of schema 1: a Timestamp of 1152921504606846976 seconds and 0 nanoseconds is out of range",
         "not a message of schema 1: 'NaN' is not a Decimal",
+        "not a message of schema 1: '1e99999999999999999999' has an exponent out of range",
         "not a message of schema 1: a Timestamp of 0 seconds and -1 nanoseconds is out of range",
     ]
     rounded = [order(small=2**24 + 1), order(fixed=2**53 + 1), order(score=0.1), order(small=1, fixed=2**53, score=0.5)]

@@ -71,7 +71,9 @@ class Sweep:
         needed, there = self._names_in(kept), self.log.folder().data_files()
         self._check_complete(numbers[-1], there)
         unneeded = [file for file in there if file.name not in needed]
-        old = self.now - self.policy.orphan_age
+        # By a clock that is ahead, the file of a commit under way would be old as soon as it is written.
+        newest = max((file.modified for file in there), default=self.now)
+        old = min(self.now, newest) - self.policy.orphan_age
         unnamed = self._never_removed({file.name for file in unneeded if file.modified >= old}, numbers)
         return [file for file in unneeded if file.name not in unnamed]
 

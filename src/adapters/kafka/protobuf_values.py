@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from datetime import timedelta
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
 from operator import attrgetter
 from typing import Any, TypeAlias
 
@@ -207,7 +207,10 @@ def _day(message: Any) -> str:
 def _number(message: Any) -> Decimal:
     if not NUMERAL.fullmatch(text := message.value or "0"):
         raise ValueError(f"{text!r} is not a Decimal")
-    return Decimal(text)
+    try:
+        return Decimal(text)
+    except InvalidOperation as error:
+        raise ValueError(f"{text!r} has an exponent out of range") from error
 
 
 def _scaled(message: Any) -> Decimal:

@@ -103,6 +103,10 @@ class SinkPublisher:
                 at = ledger.snapshot(before), ledger.snapshot(after)
                 changes = changes_between(self.service, self.view, self.table, *at)
             self.sink.publish(self.engine.persist(changes), after)
+        except VersionExpired as error:
+            if before is None:
+                raise
+            raise _expired(ledger.pipeline, before.epoch.number) from error
         finally:
             self.engine.release()
 
@@ -164,10 +168,7 @@ def _read_since(ledger: Ledger, held: Receipt) -> Missing:
             if publication.epoch.number == held.epoch:
                 break
     except VersionExpired as error:
-        raise SinkChanged(
-            f"pipeline {ledger.pipeline!r}: the sink holds epoch {held.epoch}, and the epochs after it have"
-            " expired; publish to a new topic"
-        ) from error
+        raise _expired(ledger.pipeline, held.epoch) from error
     if not found or not held.fits(found[0]):
         raise SinkChanged(
             f"pipeline {ledger.pipeline!r}: the sink holds an epoch {held.epoch} that is not from these tables: they"
@@ -175,3 +176,10 @@ def _read_since(ledger: Ledger, held: Receipt) -> Missing:
             " publish to a new topic"
         )
     return list(pairwise(found))
+
+
+def _expired(pipeline: str, held: int) -> SinkChanged:
+    return SinkChanged(
+        f"pipeline {pipeline!r}: the sink holds epoch {held}, and the epochs after it have expired;"
+        " publish to a new topic"
+    )

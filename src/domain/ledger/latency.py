@@ -29,8 +29,11 @@ class Span:
 
     @classmethod
     def over(cls, durations: Iterable[timedelta]) -> Span | None:
-        """The span of some durations; None if there are none."""
-        some = list(durations)
+        """The span of some measured durations; None if there are none.
+
+        A negative one, of a clock that was set back meanwhile, is left out.
+        """
+        some = [duration for duration in durations if duration >= timedelta()]
         return cls(min(some), max(some)) if some else None
 
     def __str__(self) -> str:

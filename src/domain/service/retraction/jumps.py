@@ -11,7 +11,7 @@ from attrs import frozen
 
 from .tables import COMMIT_TIME, PARTITION, PLACE, REPEATS
 
-NEW_LOG = r" #[1-9]\d*$"
+NEW_LOG = r" #[1-9][0-9]*$"
 """The number that a jump adds to the name of a log within an epoch."""
 _BEGINNING, _OF_BEGINNING = " #0", r" #0$"
 _BEGAN, _HAS_BEGUN = "_began", "_has_begun"

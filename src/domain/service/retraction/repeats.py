@@ -41,8 +41,8 @@ comes first.
 """
 _DIGITS = 20
 _ZEROS = "0" * _DIGITS
-_KAFKA = r"/\d+@\d+$"
-_LOG_FILE = r"\.\d+$"
+_KAFKA = r"/[0-9]+@[0-9]+$"
+_LOG_FILE = r"\.[0-9]+$"
 _NEVER = -(2**62)
 _NAMES = dict(zip(IN_LOG, ("file", "position", "row"), strict=True))
 
@@ -67,12 +67,12 @@ class Repeats:
     def _number(self, name: str) -> nw.Expr:
         if self._is_whole(name):
             return nw.col(name).cast(nw.Int64)
-        return nw.col(name).str.replace_all(r"^.*\D", "")
+        return nw.col(name).str.replace_all(r"^.*[^0-9]", "")
 
     def has_number(self, name: str) -> nw.Expr:
         """Whether a place column has a number, of at most 20 digits and without a sign."""
         number = nw.col(self.number_columns[name])
-        found = number >= 0 if self._is_whole(name) else number.str.contains(r"^\d{1,20}$")
+        found = number >= 0 if self._is_whole(name) else number.str.contains(r"^[0-9]{1,20}$")
         return found.fill_null(value=False)
 
     def _is_whole(self, name: str) -> bool:
@@ -120,7 +120,7 @@ class Repeats:
     def _log(self) -> nw.Expr:
         """The log of a row: the partition of the source, and the name of the log in the message."""
         origin, has_name = nw.col(ORIGIN), self.settings.place_columns == IN_LOG
-        topic, of_topic = origin.str.replace_all(r"@\d+$", ""), origin.str.contains(_KAFKA)
+        topic, of_topic = origin.str.replace_all(r"@[0-9]+$", ""), origin.str.contains(_KAFKA)
         if not has_name:
             return nw.when(of_topic).then(topic).otherwise(nw.lit(""))
         return nw.when(of_topic).then(nw.concat_str([topic, nw.col(LOG)], separator=" ")).otherwise(nw.col(LOG))

@@ -166,7 +166,10 @@ def _unscaled(value: object, scale: object, refuse: Refusal) -> Decimal:
         unscaled = value if isinstance(value, bytes) else base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError) as error:
         raise refuse(value, "no base64") from error
-    return scaled(int.from_bytes(unscaled, signed=True), scale)
+    try:
+        return scaled(int.from_bytes(unscaled, signed=True), scale)
+    except (ValueError, OverflowError) as error:  # as Python refuses them
+        raise refuse(value, "too many digits, or a scale out of range") from error
 
 
 def _decimal_of_bytes(build: Build, scale: object) -> Build:

@@ -51,6 +51,13 @@ class TestMeasured:
         assert latency.epochs(three[1:2]) is None
         assert latency.epochs([]) is None
 
+    def test_a_clock_that_was_set_back_meanwhile_does_not_count(self) -> None:
+        set_back = publication("p", 1, 20, 12)
+        assert latency.epochs([set_back, publication("p", 0, 0, 1)]) == exactly(SECOND)
+        assert latency.epochs([set_back]) is None
+        versions = [publication("out", 1, 30, 19), publication("out", 0, 5, 6)]
+        assert latency.versions(versions, {0: {}, 1: {"in": 1}}, {"in": {1: set_back}}) is None
+
     def test_a_version_is_as_late_as_the_oldest_epoch_that_is_new_in_it(self) -> None:
         epochs = {number: publication("in", number, 10 * number, 10 * number + 1) for number in range(6)}
         versions = [publication("out", 2, 60, 62), publication("out", 1, 30, 33), publication("out", 0, 5, 6)]

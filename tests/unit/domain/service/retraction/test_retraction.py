@@ -369,8 +369,9 @@ def test_every_partition_has_a_place_of_its_own() -> None:
 def test_what_has_no_place_is_set_aside() -> None:
     shop = Shop(settings(**PLACED))
     lost = "identity column file is null or has no number at its end"
-    shop.read(place("binlog", 4), order("+I", "new", "01 09:00", pos=4), place("bin.1", 4))
-    assert shop.holds("dead_letters", "reason") == [(lost,), (lost,)]
+    other_digits = place("bin.\N{ARABIC-INDIC DIGIT ONE}", 4)
+    shop.read(place("binlog", 4), order("+I", "new", "01 09:00", pos=4), other_digits, place("bin.1", 4))
+    assert shop.holds("dead_letters", "reason") == [(lost,), (lost,), (lost,)]
     assert shop.shows() == [("new", 1)]
 
 
