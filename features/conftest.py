@@ -53,12 +53,13 @@ CORE_ONLY = {"parquet", "hudi-mor", "hudi-mor:auto", "hudi-cow"}
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Drop what core scenarios cover, and mark all but the last example on Delta and Hudi as further.
 
-    That holds for scenarios, and for other tests with parameters, each in its class.
+    That holds for scenarios, and for other tests with parameters, each in its class. Slow ones do not count: they are
+    further anyway.
     """
     items[:] = [each for each in items if _backend_of(each) not in CORE_ONLY or each.get_closest_marker("core")]
     seen: set[tuple[str, str]] = set()
     for item in reversed(items):
-        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec"):
+        if not isinstance(item, pytest.Function) or not hasattr(item, "callspec") or item.get_closest_marker("slow"):
             continue
         scenario = (item.nodeid.partition("[")[0], str(_backend_of(item)))
         if scenario in seen and _needs_one_example(item):
