@@ -232,26 +232,32 @@ class Repeats:
         ]
 
     def _add_running_maxima(self, known: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Add each row's commit time and log file, and the latest ones before it in its log; `_NEVER` if unknown."""
+        """Add each row's commit time and log file, and the latest ones before it in its log; `_NEVER` if unknown.
+
+        For a row with a file, the first number of each row before it counts as a file, as that of a stored place does.
+        """
         committed = nw.col(COMMITTED).fill_null(_NEVER) if self.settings.tells_log else _never()
-        rows = known.with_columns(committed.alias(COMMIT_TIME), self._file.alias(_FILE))
+        first = self._file_number(self._order[0])
+        rows = known.with_columns(
+            committed.alias(COMMIT_TIME), self._of_file(first).alias(_FILE), first.alias(_LAST_FILE)
+        )
         rows = rows.with_columns(
             nw.when(nw.col(REPEAT)).then(_never()).otherwise(nw.col(COMMIT_TIME)).alias(_SEEN),
-            nw.col(_FILE).cum_max().over(PARTITION, order_by=POSITION).alias(_LAST_FILE),
+            nw.col(_LAST_FILE).cum_max().over(PARTITION, order_by=POSITION).alias(_LAST_FILE),
         )
         for before in (nw.col(_SEEN).cum_max(), nw.col(_SEEN).shift(1)):
             rows = rows.with_columns(before.over(PARTITION, order_by=POSITION).alias(_SEEN))
-        stored = nw.when(self._has_file).then(self._file_number(_stored(self._order[0])))
+        stored = self._file_number(_stored(self._order[0])).fill_null(_NEVER)
         return rows.with_columns(
             nw.max_horizontal(nw.col(_SEEN).fill_null(_NEVER), nw.col(_NEWEST_COMMITTED).fill_null(_NEVER)).alias(
                 _SEEN
             ),
-            nw.max_horizontal(nw.col(_LAST_FILE), stored.otherwise(_never()).fill_null(_NEVER)).alias(_LAST_FILE),
+            self._of_file(nw.max_horizontal(nw.col(_LAST_FILE), stored)).alias(_LAST_FILE),
         )
 
-    @property
-    def _file(self) -> nw.Expr:
-        return nw.when(self._has_file).then(self._file_number(self._order[0])).otherwise(_never())
+    def _of_file(self, number: nw.Expr) -> nw.Expr:
+        """A number of each row whose place has a log file; `_NEVER` for the others."""
+        return nw.when(self._has_file).then(number).otherwise(_never())
 
     def _file_number(self, column: str) -> nw.Expr:
         """The first number of a place; of a text, without two leading digits: a bigint does not hold 20 digits."""

@@ -289,6 +289,17 @@ def test_a_log_may_begin_again_several_times_in_one_epoch() -> None:
     assert shop.holds("places", *COUNTED)[0] == ("", "00000000000000000002 00000000000000000004 1", 2)
 
 
+@pytest.mark.parametrize("cut", [1, 2, 3])
+def test_a_number_without_the_form_of_a_file_counts_as_one_before_a_file(cut: int) -> None:
+    """A stored place does not say which form its text had, so the result would depend on the cut."""
+    shop = Shop(settings(**PLACED, log_reset="accept"))
+    rows = [place("a9", 4), place("b.5", 4), place("b.6", 4)]
+    shop.read(*rows[:cut])
+    shop.read(*rows[cut:])
+    assert shop.shows() == [("new", 3)]
+    assert shop.holds("places", *COUNTED)[0] == ("", "00000000000000000006 00000000000000000004 1", 0)
+
+
 def test_a_dead_letter_of_an_earlier_log_leaves_the_place_of_the_new_one() -> None:
     """Without commit times, this cannot be told of one of the new log either."""
     shop = Shop(settings(**PLACED))
