@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -19,6 +19,8 @@ from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.app.run.sink_publisher import SinkPublisher
 from headwater.domain.errors import EpochConflict, SinkChanged, SinkUnavailable, VersionExpired
+from headwater.domain.ledger.retention import Retention
+from headwater.domain.ledger.upkeep import Upkeep
 from headwater.domain.service.feed import Feed
 from headwater.domain.service.ranking import Ranking, RankingSettings
 from headwater.domain.table.schema import Schema
@@ -284,6 +286,24 @@ def test_epochs_that_were_cleaned_away_before_they_were_told(race: Race, kind: t
     race.store = forgetful
     with pytest.raises(SinkChanged, match="holds epoch 0, and the epochs after it have expired"):
         race.run().run(until_idle=True)
+
+
+def test_no_expiry_takes_what_a_sink_lacks_that_was_away_for_long(race: Race) -> None:
+    """Another process expires, as ``headwater expire`` does."""
+    race.give(5, 3)
+    with pytest.raises(SinkUnavailable):
+        race.run(Fault(before=True, commit=2, passing=True), retries=0).run(until_idle=True)
+    race.clock.sleep(timedelta(days=1))
+    other = race.run()
+    other.publisher = None
+    briefly = Retention(duration=timedelta(seconds=1))
+    assert not any(each.versions for each in Upkeep(other.ledger, race.store, briefly).expire(dry_run=False))
+    race.give(4)
+    run = race.run()
+    run.run(until_idle=True)
+    assert race.told() == [(3, 1), (4, 2), (5, 3)]
+    race.clock.sleep(timedelta(days=1))
+    assert any(each.versions for each in Upkeep(run.ledger, race.store, briefly).expire(dry_run=False))
 
 
 @pytest.mark.slow

@@ -117,6 +117,8 @@ class Runner:
         service, names = self.service, [spec.name for spec in tables]
         own = (self.store, self.pipeline, names, self.clock, service.changed, service.fingerprint, self.writer)
         ledger = LedgerWriter(*own, self.engine_name, first=self.first_epoch, settings=self.settings)
+        if publisher := self.publisher:
+            ledger.sink_epoch = lambda: publisher.sink_epoch
         ledger.open()  # first: its errors about settings are clearer
         for spec in tables:
             self.store.ensure(spec, ledger.snapshot().versions)

@@ -49,6 +49,8 @@ class SinkPublisher:
     table: str | None
     sink: StreamSink
     engine: FrameEngine
+    sink_epoch: int | None = field(init=False, default=None)
+    """The newest epoch that the sink is known to hold."""
     _state: _SinkState | None = field(init=False, default=None)
     _warned: bool = field(init=False, default=False)
 
@@ -84,6 +86,7 @@ class SinkPublisher:
         if missing and not ours:
             held, ours = self.sink.claim(), True
             missing = find_missing(ledger, held)
+        self.sink_epoch = held.epoch if held else None
         if held and is_ahead(held, ledger.latest) and not self._warned:
             self._warned = True
             _log.warning("%s: %s", ledger.pipeline, describe_ahead(held))
@@ -92,6 +95,7 @@ class SinkPublisher:
                 self.engine.expect(rows)
             self._publish(ledger, before, after)
             held = Receipt.of(after)
+            self.sink_epoch = held.epoch
         self._state = _SinkState(held, ours)
 
     def _publish(self, ledger: Ledger, before: Publication | None, after: Publication) -> None:

@@ -85,6 +85,8 @@ class Publication:
     settings: str | None = None
     """The digest of all settings that the rows depend on, of this epoch and those before it; see `add_settings`. None
     if they were not recorded from the first epoch on."""
+    sink_epoch: int | None = None
+    """The newest epoch that the sink was known to hold when this one was published; None if there is no sink."""
 
 
 def add_beginnings(beginning: Offsets | None, read: Offsets, after: Offsets | None) -> Offsets | None:
@@ -205,7 +207,7 @@ class Mark:
         for later in ("engine", "settings", "rows"):  # as versions wrote it that knew none of them
             if found[later] is None:
                 del found[later]
-        for later in ("beginning", "settings"):  # likewise
+        for later in ("beginning", "settings", "sink_epoch"):  # likewise
             if (published := found["publication"]) and published[later] is None:
                 del published[later]
         return json.dumps(found, default=datetime.isoformat, separators=(",", ":"))

@@ -215,7 +215,7 @@ class _Case:
 
     def __attrs_post_init__(self) -> None:
         self._superseded = superseded_at(self.publications, self.now)
-        self._rules = _rules(self.retention, self._superseded, self.now)
+        self._rules = [*_rules(self.retention, self._superseded, self.now), _missing_in_sink(self.publications)]
         for place, publication in enumerate(self.publications):
             for table, version in publication.tables.items():
                 self._pinned[table, version].append(place)
@@ -285,6 +285,18 @@ def _rules(retention: Retention, superseded: Sequence[datetime | None], now: dat
         return _within(retention.duration, superseded[place], now)
 
     return [newest, among_the_last, within_duration]
+
+
+def _missing_in_sink(publications: Sequence[Publication]) -> Rule:
+    """Keeps the epoch that the sink held when the newest one was published, and those after it."""
+
+    def missing(place: int) -> Reason | None:
+        held = publications[0].sink_epoch
+        if held is None or publications[place].epoch.number < held:
+            return None
+        return Reason(f"the sink held epoch {held} when the newest one was published", _NEXT)
+
+    return missing
 
 
 def _within(duration: timedelta, since: datetime | None, now: datetime) -> Reason | None:

@@ -7,7 +7,7 @@ one. Until `publish` has returned, readers see the previous epoch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 
 from attrs import define, evolve, field
@@ -30,6 +30,7 @@ class LedgerWriter(Ledger):
         expected: the number that the next epoch must have, because this run has made the one before; None for any.
         first: the number of the first epoch.
         settings: the digest of all settings that the rows depend on; see `Mark`. None where there is nothing to repeat.
+        sink_epoch: tells the newest epoch that the sink is known to hold; None if there is no sink.
     """
 
     fingerprint: str
@@ -38,6 +39,7 @@ class LedgerWriter(Ledger):
     expected: int | None = None
     first: int = 0
     settings: str | None = None
+    sink_epoch: Callable[[], int | None] | None = None
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
     _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
@@ -208,6 +210,7 @@ class LedgerWriter(Ledger):
             tally,
             self._beginning(mark),
             self._settings_so_far,
+            self._sink_epoch,
         )
         self.store.check_current(self.pipeline, writes=True)
         version = self.store.commit(anchor, change, evolve(mark, publication=publication))
@@ -228,6 +231,14 @@ class LedgerWriter(Ledger):
         if self.latest:
             return add_settings(self.latest.settings, self.settings)
         return self._adopted.settings if self._adopted else self.settings
+
+    @property
+    def _sink_epoch(self) -> int | None:
+        """See `Publication`; until the sink was asked, as of the latest publication."""
+        if self.sink_epoch is None:
+            return None
+        known = self.sink_epoch()
+        return self.latest.sink_epoch if known is None and self.latest else known
 
     def _next_mark(self, table: str) -> Mark:
         if self._under_way is None:

@@ -410,6 +410,7 @@ class _Publisher:
     told: list[tuple[str, int]]
     name: str
     size: int
+    sink_epoch: int | None = None
 
     def reopen(self) -> None:
         pass

@@ -92,6 +92,15 @@ class TestPublications:
         assert kept(Retention(1, 2 * MINUTE), five, history(*range(5)), 4) == [4, 3, 2]
         assert kept(Retention(4, 2 * MINUTE), five, history(*range(5)), 4) == [4, 3, 2, 1]
 
+    def test_what_the_sink_may_lack_stays(self) -> None:
+        newest, *older = published(6)
+        behind = [evolve(newest, sink_epoch=3), *older]
+        assert kept(Retention(versions=1), behind, history(*range(6))) == [5, 4, 3]
+        why = reasons(Retention(versions=1), behind, history(3, 5))["3"]
+        assert why == ("epoch 3: the sink held epoch 3 when the newest one was published",)
+        ahead = [evolve(newest, sink_epoch=9), *older]  # the tables were restored
+        assert kept(Retention(versions=1), ahead, history(*range(6))) == [5]
+
     def test_one_version_of_several_publications_stays_for_the_last_of_them(self) -> None:
         same = [publication(3), publication(2, a="1"), publication(1), publication(0)]
         assert kept(Retention(2), same, history(0, 1, 3)) == [3, 1]
