@@ -427,6 +427,7 @@ def test_a_decimal_beyond_what_python_reads_is_refused(ddl: str, described: dict
     ("ddl", "described"),
     [
         ("timestamp", {"name": "io.debezium.time.Date"}),
+        ("timestamp", {"name": ["io.debezium.time.Timestamp"]}),
         ("timestamp", {}),
         ("date", {"name": "io.debezium.time.Timestamp"}),
         ("decimal(5,2)", {"name": "org.apache.kafka.connect.data.Decimal"}),

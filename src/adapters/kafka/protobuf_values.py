@@ -151,9 +151,11 @@ def _of_map(entry: Any, readers: MessageReaders) -> Read:
     convert = readers.converter(entry.fields_by_name["value"])
     of_key = entry.fields_by_name["key"]
     key: Callable[[Any], str] = _truth if of_key.type == of_key.TYPE_BOOL else str
+    text = _text(of_key.full_name) if of_key.type == of_key.TYPE_STRING else None
 
     def read(values: Mapping[Any, Any]) -> dict[str, Any]:
-        items = ((each, values[each]) for each in sorted(values))
+        keys = values if text is None else map(text, values)
+        items = ((each, values[each]) for each in sorted(keys))
         return {key(each): value if convert is None else convert(value) for each, value in items}
 
     return read

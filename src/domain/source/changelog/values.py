@@ -240,7 +240,7 @@ def debezium_described(fields: Mapping[str, Message]) -> Choose:
         described = fields.get(column.name, {})
         if column.type.is_nested:
             return _nested(debezium_described(_inside(described)))[column.type.name]
-        logical = described.get("name")
+        logical = str(described.get("name"))
         if logical == CONNECT_DECIMAL:
             return _decimal_of_bytes(written(column), _scale(described))
         if column.type.name == "date" and logical in CONNECT_DATES:
