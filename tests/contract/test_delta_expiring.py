@@ -330,6 +330,19 @@ class Log(Lake):
         assert table.rows_at(first) == bag((1, "a"), (2, "b"))
         assert table.rows() == bag((4, "d"), (5, "e"), (6, "f"))
 
+    def test_of_a_partition_whose_rows_have_been_deleted_no_file_stays(self) -> None:
+        by_day = spec_of("id bigint, day bigint, name string", ["id", "day"], partition_by=("day",))
+        table = self.table(self.opened(sweep=SweepPolicy(timedelta(), timedelta())), by_day)
+        table.commit(append=[(1, 1, "a"), (2, 1, "b"), (1, 2, "c")])
+        table.commit(delete=[(1, 1)])
+        table.compact()
+        assert table.rows() == bag((2, 1, "b"), (1, 2, "c"))
+        table.commit(delete=[(2, 1)])
+        table.compact()
+        expire(table, [table.newest], datetime.now(UTC))
+        assert table.rows() == bag((1, 2, "c"))
+        assert [file.parent.name for file in self.folder.glob("day=*/*.parquet")] == ["day=2"]
+
     def test_small_files_do_not_add_up(self) -> None:
         """Of 12 epochs with upkeep after every third, no more is left than of the last few."""
         eager = CompactionPolicy(min_files=2, min_share=0)

@@ -71,6 +71,11 @@ class DataFile:
         """Whether a row of it may delete another row of its key."""
         return bool(self.highest.get(OPERATION, DELETED) == DELETED)
 
+    @property
+    def only_deletes(self) -> bool:
+        """Whether each row of it deletes the rows of its key."""
+        return bool(self.lowest.get(OPERATION) == DELETED)
+
     def added(self, *, changes: bool) -> str:
         """The ``add`` action as JSON; `changes` is False if the file only holds rows moved from other files."""
         return action_json({"add": {**self.action, "dataChange": changes}})

@@ -18,7 +18,7 @@ class CompactionPolicy:
     """Which partitions a compaction rewrites.
 
     Args:
-        min_files: a partition with fewer small files is not compacted.
+        min_files: a partition with fewer small files is not compacted, unless it has been emptied.
         min_share: a partition is not compacted if its small files, without the largest one if that is what the last
             compaction wrote, have less than this share of its bytes. All its files are written again, so a low share
             would write each row many times while a partition grows …
@@ -55,6 +55,8 @@ class CompactionPolicy:
         return chosen
 
     def _pays(self, files: list[DataFile]) -> bool:
+        if _is_emptied(files):
+            return True
         small = self._small(files)
         written = max((file.size for file in small), default=0) if len(small) == len(files) else 0
         enough = total_bytes(small) - written >= self.min_share * total_bytes(files)
@@ -62,6 +64,19 @@ class CompactionPolicy:
 
     def _small(self, files: list[DataFile]) -> list[DataFile]:
         return [file for file in files if file.size < self.target_bytes / 2]
+
+
+def _is_emptied(files: Iterable[DataFile]) -> bool:
+    """Whether there are as many deletes as other rows: as a rule, nothing is left of a partition that has expired."""
+    deletes, others = 0, 0
+    for file in files:
+        if file.rows is None:
+            return False
+        if file.only_deletes:
+            deletes += file.rows
+        else:
+            others += file.rows
+    return deletes > 0 and deletes >= others
 
 
 def keeps_most(files: Iterable[DataFile], compacted: Iterable[DataFile]) -> bool:

@@ -11,7 +11,7 @@ from time import perf_counter
 
 from attrs import define, field
 
-from ...domain.errors import EngineLimit, Transient, add_place
+from ...domain.errors import EngineLimit, HeadwaterError, Transient, add_place
 from ...domain.ledger.ledger import Ledger
 from ...domain.ledger.upkeep import Upkeep
 from ...domain.ports import KeptStore
@@ -312,4 +312,7 @@ class Beside(WorkBeside):
         publishing = self.publishing.begun if self.publishing else ()
         for work in (*publishing, *self.keeping.begun):
             if fault := work.exception():
-                _log.error("%s: work beside its epochs failed too", self.runner.pipeline, exc_info=fault)
+                unforeseen = None if isinstance(fault, HeadwaterError) else fault
+                _log.error(
+                    "%s: work beside its epochs failed too: %s", self.runner.pipeline, fault, exc_info=unforeseen
+                )

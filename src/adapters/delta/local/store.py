@@ -159,7 +159,8 @@ class LocalDeltaStore(FolderStore):
             return None
         stored = used.at(newest)
         added, actions = prepare_compaction(files, stored, self.compaction.target_bytes)
-        used.is_patient = adds_up(used.spec) and keeps_most(files, added)
+        if added:
+            used.is_patient = adds_up(used.spec) and keeps_most(files, added)
         for _ in range(_TRIES):
             # Rows may have been added in the meantime; files that have gone are chosen again by the next compaction.
             upon = used.log.state(used.log.newest())

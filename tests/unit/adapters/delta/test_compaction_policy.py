@@ -7,6 +7,7 @@ from attrs import evolve
 
 from headwater.adapters.delta.actions import DataFile
 from headwater.adapters.delta.compaction_policy import CompactionPolicy, keeps_most, total_bytes
+from headwater.adapters.delta.stored import DELETED, OPERATION
 
 MEBIBYTE = 2**20
 
@@ -31,6 +32,26 @@ def files(*sizes: int, day: str = "1") -> list[DataFile]:
 def test_a_partition_is_compacted_if_enough_of_it_is_new(sizes: list[int], *, is_chosen: bool) -> None:
     there = files(*sizes)
     assert CompactionPolicy().choose(there) == (there if is_chosen else [])
+
+
+@pytest.mark.parametrize(
+    ("rows", "deletes", "is_chosen"),
+    [
+        ([3], [3], True),
+        ([2, 1], [2, 1], True),
+        ([3], [2], False),
+        ([], [1], True),
+        ([3], [], False),
+        ([None], [3], False),  # old files may not say how many rows they have
+    ],
+)
+def test_a_partition_is_compacted_if_its_rows_have_been_deleted(
+    rows: list[int | None], deletes: list[int], *, is_chosen: bool
+) -> None:
+    other = files(*[1] * 7, day="2")
+    there = [evolve(each, rows=count) for each, count in zip(files(*[1] * len(rows)), rows, strict=True)]
+    there += [evolve(files(1)[0], rows=count, lowest={OPERATION: DELETED}) for count in deletes]
+    assert CompactionPolicy().choose([*other, *there]) == (there if is_chosen else [])
 
 
 def test_a_partition_that_grows_is_written_again_only_some_times() -> None:

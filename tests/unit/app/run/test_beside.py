@@ -244,8 +244,8 @@ class TestUpkeep:
         run.feed(0, 1, 2)
         with pytest.raises(EpochConflict, match="the run has failed"):
             run.run()
-        assert "work beside its epochs failed too" in caplog.text
-        assert "a defect" in caplog.text
+        assert "work beside its epochs failed too: a defect" in caplog.text
+        assert "Traceback" in caplog.text
 
     def test_a_compaction_beyond_its_memory_is_made_between_epochs(
         self, run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
