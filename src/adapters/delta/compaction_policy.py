@@ -67,16 +67,19 @@ class CompactionPolicy:
 
 
 def _is_emptied(files: Iterable[DataFile]) -> bool:
-    """Whether there are as many deletes as other rows: as a rule, nothing is left of a partition that has expired."""
-    deletes, others = 0, 0
+    """Whether there are as many deletes as each other file has rows: nothing is left of a partition that has expired.
+
+    A file has at most one row of a key, as a rule.
+    """
+    deletes, largest = 0, 0
     for file in files:
         if file.rows is None:
             return False
         if file.only_deletes:
             deletes += file.rows
         else:
-            others += file.rows
-    return deletes > 0 and deletes >= others
+            largest = max(largest, file.rows)
+    return 0 < deletes >= largest
 
 
 def keeps_most(files: Iterable[DataFile], compacted: Iterable[DataFile]) -> bool:

@@ -39,6 +39,7 @@ def test_a_partition_is_compacted_if_enough_of_it_is_new(sizes: list[int], *, is
     [
         ([3], [3], True),
         ([2, 1], [2, 1], True),
+        ([5, 5, 4], [5], True),  # sums of the same keys
         ([3], [2], False),
         ([], [1], True),
         ([3], [], False),
