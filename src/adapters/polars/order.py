@@ -107,7 +107,10 @@ def _highest_before(places: pl.Series, group: pl.Series, arrival: pl.Series) -> 
 
 
 def _places(order: Sequence[pl.Series]) -> pl.Series:
-    """Whole numbers that order rows as some columns do, compared one after the other; of a row with a null, any."""
+    """Whole numbers that order rows as some columns do, compared one after the other; of a row with a null, any.
+
+    `order_code` bears no nulls, and takes a hundred times as long for texts that all differ.
+    """
     places, count = _numbers(order[0])
     for values in order[1:]:
         numbers, more = _numbers(values)

@@ -30,7 +30,7 @@ class LedgerWriter(Ledger):
         expected: the number that the next epoch must have, because this run has made the one before; None for any.
         first: the number of the first epoch.
         settings: the digest of all settings that the rows depend on; see `Mark`. None where there is nothing to repeat.
-        sink_epoch: tells the newest epoch that the sink is known to hold; None if there is no sink.
+        sink_epoch: returns the newest epoch that the sink is known to hold; None if there is no sink.
     """
 
     fingerprint: str

@@ -102,7 +102,7 @@ class _CodedFile:
 
 @frozen(eq=False)
 class _Parts:
-    """A column of some files, read file by file, each time anew."""
+    """A column of some files; each iteration reads it again, file by file."""
 
     files: Sequence[pl.LazyFrame]
     name: str

@@ -15,7 +15,7 @@ import narwhals as nw
 from attrs import frozen
 
 from ...duration import show_duration
-from ...epoch.batch import ERROR, ORIGIN, Batch
+from ...epoch.batch import ERROR, ORIGIN, Batch, lane
 from ...epoch.watermark import format_second
 from ...errors import BadInput
 from ...ledger.ledger import Snapshot
@@ -120,7 +120,7 @@ class Repeats:
     def _log(self) -> nw.Expr:
         """The log of a row: the partition of the source, and the name of the log in the message."""
         origin, has_name = nw.col(ORIGIN), self.settings.place_columns == IN_LOG
-        topic, of_topic = origin.str.replace_all(r"@[0-9]+$", ""), origin.str.contains(_KAFKA)
+        topic, of_topic = lane(), origin.str.contains(_KAFKA)
         if not has_name:
             return nw.when(of_topic).then(topic).otherwise(nw.lit(""))
         return nw.when(of_topic).then(nw.concat_str([topic, nw.col(LOG)], separator=" ")).otherwise(nw.col(LOG))
