@@ -24,14 +24,16 @@ BATCH_COLUMNS = {
     ERROR: "string",
 }
 """Name and type of the columns of `Batch.rows` that are added to the source's own."""
-_OFFSET = "@[0-9]+$"
 ABSENT = "_absent"
 """string: the columns that are missing in a record, each in backticks; null if none is missing (`RecordSpec`)."""
 
 
 def lane() -> nw.Expr:
-    """The log of a row, if the batch has `lanes`: its origin without the offset, ``topic/partition``."""
-    return nw.col(ORIGIN).str.replace_all(_OFFSET, "")
+    """The log of a row, if the batch has `lanes`: its origin without the offset, ``topic/partition``.
+
+    The names of Kafka's topics have no ``@``, and a split takes half the time of a pattern.
+    """
+    return nw.col(ORIGIN).str.split("@").list.get(0)
 
 
 class Input(Protocol):

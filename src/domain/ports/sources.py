@@ -278,7 +278,7 @@ class StreamSource(Source, StreamBounds, Protocol):
     """Columns of the rows (`RecordSpec.rows`), without `BATCH_COLUMNS`, which are added."""
 
     lanes: bool = False
-    """Whether several logs (Kafka partitions) are read in parallel; see `Batch`."""
+    """Whether several logs (Kafka partitions) are read in parallel; see `Batch`, and `batch.lane` for their origins."""
 
     def check_after(self, after: Offsets) -> None:  # noqa: ARG002 - overriding methods use it
         """Check that the next epoch can be planned after these offsets, as far as no network is needed to know.

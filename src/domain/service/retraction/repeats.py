@@ -95,7 +95,7 @@ class Repeats:
             snapshot: the latest publication.
             jumps: the rows at which a new log begins.
         """
-        rows = self._start_new_logs(self._add_places(numbered), jumps)
+        rows = self._start_new_logs(self._add_places(numbered, batch), jumps)
         position, has_place = nw.col(POSITION), ~nw.col(PARTITION).is_null()
         if batch.replay:
             first = position.min().over(PARTITION, *self._order, *([COMMITTED] if self.settings.tells_log else []))
@@ -107,23 +107,23 @@ class Repeats:
         is_repeat = has_place & (nw.col(_BEHIND) | old)
         return known.with_columns(is_repeat.alias(REPEAT)).drop(_BEHIND, _NEWEST_COMMITTED, *stored)
 
-    def _add_places(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+    def _add_places(self, rows: nw.LazyFrame[Any], batch: Batch) -> nw.LazyFrame[Any]:
         """Add the log and the place of each row that has a place and no error."""
         numbers, checked = self.number_columns, self.settings.identity_columns  # without a number these have an error
         unchecked = (self.has_number(name) for name in numbers if name not in checked)
         good = nw.all_horizontal(nw.col(ERROR).is_null(), *unchecked, ignore_nulls=True)
         padded = (_pad(nw.col(into)).alias(into) for name, into in numbers.items() if not self._is_whole(name))
         side = nw.when(removes(nw.col(ROW_KIND))).then(nw.lit(0)).otherwise(nw.lit(1)).cast(nw.Int64)
-        return rows.with_columns(nw.when(good).then(self._log).alias(PARTITION), side.alias(_SIDE), *padded)
+        return rows.with_columns(nw.when(good).then(self._log(batch)).alias(PARTITION), side.alias(_SIDE), *padded)
 
-    @property
-    def _log(self) -> nw.Expr:
+    def _log(self, batch: Batch) -> nw.Expr:
         """The log of a row: the partition of the source, and the name of the log in the message."""
-        origin, has_name = nw.col(ORIGIN), self.settings.place_columns == IN_LOG
-        topic, of_topic = lane(), origin.str.contains(_KAFKA)
-        if not has_name:
-            return nw.when(of_topic).then(topic).otherwise(nw.lit(""))
-        return nw.when(of_topic).then(nw.concat_str([topic, nw.col(LOG)], separator=" ")).otherwise(nw.col(LOG))
+        has_name = self.settings.place_columns == IN_LOG
+        log = nw.col(LOG) if has_name else nw.lit("")
+        of_lane = nw.concat_str([lane(), log], separator=" ") if has_name else lane()
+        if batch.lanes:
+            return of_lane
+        return nw.when(nw.col(ORIGIN).str.contains(_KAFKA)).then(of_lane).otherwise(log)
 
     def _start_new_logs(self, rows: nw.LazyFrame[Any], jumps: Sequence[Jump]) -> nw.LazyFrame[Any]:
         """From each jump on, rename the log of the rows, so that they belong to a new log."""
