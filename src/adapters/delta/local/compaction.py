@@ -32,6 +32,8 @@ _SLICE = 100_000
 """About this many stored rows are folded and sorted at a time, which needs several times their memory."""
 _HELD = 10 * _SLICE
 """A partition with more rows is not read whole. About as many rows of files without an order are held at a time."""
+_FILES = 2
+"""So many files without an order are decoded side by side."""
 _MOST_PASSES = 6
 """Each file without an order is read at most as often; of more rows than `_HELD` times this, more are held."""
 
@@ -82,22 +84,42 @@ class _CodedFile:
 
     Args:
         rows: its stored rows.
-        code: for each row the place of its key; see `order_code`.
-        in_slices: whether rows between two keys are read without the others: a compaction has written them in order.
+        code: for each row the place of its key, in order; see `order_code`.
+        order: the numbers of the rows in the order of their keys; None if they are read in slices, without the others:
+            a compaction has written them in order.
     """
 
     rows: pl.LazyFrame
     code: pl.Series
-    in_slices: bool
+    order: pl.Series | None
 
-    def between(self, low: int, high: int | None) -> pl.DataFrame:
-        """The rows whose code is from `low` to before `high` (None: to the end), with it as their column `_CODE`."""
-        if self.in_slices:
-            start = self.code.search_sorted(low, "left")
-            length = (self.code.len() if high is None else self.code.search_sorted(high, "left")) - start
-            return self.rows.slice(start, length).collect().with_columns(self.code.slice(start, length).alias(_CODE))
-        rows, inside = self.rows.collect().with_columns(self.code.alias(_CODE)), _is_between(self.code, low, high)
-        return rows if inside.all() else rows.filter(inside)  # all rows need no copy
+    @classmethod
+    def of(cls, rows: pl.LazyFrame, code: pl.Series) -> _CodedFile:
+        """A file with the code of each of its rows."""
+        if code.len() > _SLICE and code.is_sorted():
+            return cls(rows, code, None)
+        order = code.arg_sort()
+        return cls(rows, code[order], order)
+
+    def slice(self, low: int, high: int | None) -> pl.DataFrame:
+        """The rows between two codes, read without the others; see `between`."""
+        start, length = _find(self.code, low, high)
+        return self._coded(self.rows.slice(start, length).collect(), start)
+
+    def between(self, rows: pl.DataFrame, low: int, high: int | None) -> pl.DataFrame:
+        """The rows whose code is from `low` to before `high` (None: to the end), in order, with it as `_CODE`.
+
+        Args:
+            rows: the rows of the file, which has an `order`.
+            low: the lowest code.
+            high: what is higher than the highest one.
+        """
+        assert self.order is not None
+        start, length = _find(self.code, low, high)
+        return self._coded(rows[self.order.slice(start, length)], start)
+
+    def _coded(self, rows: pl.DataFrame, start: int) -> pl.DataFrame:
+        return rows.with_columns(self.code.slice(start, rows.height).alias(_CODE))
 
 
 @frozen(eq=False)
@@ -122,7 +144,7 @@ def _read_codes(files: Sequence[DataFile], stored: LocalVersion, order: Sequence
         return []
     ends = accumulate(rows.select(pl.len()).collect().item() for rows in found)
     codes = [code[start:end] for start, end in pairwise([0, *ends])]
-    return [_CodedFile(rows, of_file, _is_in_slices(of_file)) for rows, of_file in zip(found, codes, strict=True)]
+    return list(map(_CodedFile.of, found, codes))
 
 
 def _stored_slices(files: Sequence[_CodedFile], stored: LocalVersion, count: int) -> Iterator[pl.DataFrame]:
@@ -131,26 +153,40 @@ def _stored_slices(files: Sequence[_CodedFile], stored: LocalVersion, count: int
     some = code.gather_every(max(1, code.len() // (count * _SAMPLED))).sort()
     cuts = some[[at * some.len() // count for at in range(1, count)]].unique().sort()
     ranges = list(zip([0, *cuts], [*cuts, None], strict=True))
-    in_slices, others = [each for each in files if each.in_slices], [each for each in files if not each.in_slices]
+    in_slices, others = (
+        [each for each in files if each.order is None],
+        [each for each in files if each.order is not None],
+    )
     passes = min(_MOST_PASSES, -(-sum(each.code.len() for each in others) // _HELD))
     slices_of_pass = -(-len(ranges) // max(1, passes))
     for at in range(0, len(ranges), slices_of_pass):
         together = ranges[at : at + slices_of_pass]
-        held = [each.between(together[0][0], together[-1][1]) for each in others]
+        held = list(_read_between(others, together[0][0], together[-1][1]))
         size = int(code.estimated_size()) + sum(int(rows.estimated_size()) for rows in held)
         hold_files([(f"{stored.log.path} compacted", size)])
-        for low, high in together:
-            of_slice = [each.between(low, high) for each in in_slices]
-            of_slice += [rows.filter(_is_between(rows[_CODE], low, high)) for rows in held]
-            yield pl.concat(of_slice, rechunk=True)
+        cut = [_cut(rows, [low for low, _ in together[1:]]) for rows in held]
+        for (low, high), *of_slice in zip(together, *cut, strict=True):
+            yield pl.concat([*(each.slice(low, high) for each in in_slices), *of_slice], rechunk=True)
 
 
-def _is_in_slices(code: pl.Series) -> bool:
-    return code.len() > _SLICE and code.is_sorted()
+def _read_between(files: Sequence[_CodedFile], low: int, high: int | None) -> Iterator[pl.DataFrame]:
+    """The rows of each file whose code is from `low` to before `high` (None: to the end), in order."""
+    for at in range(0, len(files), _FILES):
+        some = files[at : at + _FILES]
+        for file, rows in zip(some, pl.collect_all(each.rows for each in some), strict=True):
+            yield file.between(rows, low, high)
 
 
-def _is_between(code: pl.Series, low: int, high: int | None) -> pl.Series:
-    return code >= low if high is None else code.is_between(low, high, closed="left")
+def _cut(rows: pl.DataFrame, at: Sequence[int]) -> list[pl.DataFrame]:
+    """Rows in the order of their `_CODE`, cut before each of these values."""
+    starts = rows[_CODE].search_sorted(pl.Series(at, dtype=pl.Int64), "left")
+    return [rows.slice(start, end - start) for start, end in pairwise([0, *starts, rows.height])]
+
+
+def _find(code: pl.Series, low: int, high: int | None) -> tuple[int, int]:
+    """Where the values from `low` to before `high` (None: to the end) start in a sorted code, and how many they are."""
+    start = code.search_sorted(low, "left")
+    return start, (code.len() if high is None else code.search_sorted(high, "left")) - start
 
 
 def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, deletes: bool) -> pl.DataFrame:

@@ -112,7 +112,11 @@ def _latest_of_all(spec: TableSpec) -> Latest | None:
     if spec.column_rules or len(spec.groups) != 1:
         return None
     (group,) = spec.groups
-    return group if all(spec.schema[name].name in _PLAIN_ORDER for name in group.by) else None
+    return group if _in_plain_order(group, spec) else None
+
+
+def _in_plain_order(group: Latest, spec: TableSpec) -> bool:
+    return all(spec.schema[name].name in _PLAIN_ORDER for name in group.by)
 
 
 def _newest_images(rows: pl.LazyFrame, spec: TableSpec, key: Sequence[str], group: Latest) -> pl.LazyFrame:
@@ -150,6 +154,8 @@ def _folded_together(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str]) ->
     """Rows of `_sequence` and the table's columns, folded by key."""
     if (group := _latest_of_all(spec)) is not None:
         return _newest_images(rows.lazy(), spec, key, group).collect()
+    if not spec.column_rules and all(_in_plain_order(group, spec) for group in spec.groups):
+        return _folded_by_groups(rows, spec, key)
     sums = [name for name, rule in spec.column_rules.items() if isinstance(rule, Sum)]
     exact = add_up if any(may_overflow(rows[name]) for name in sums) else None
     folded = collect(
@@ -158,6 +164,24 @@ def _folded_together(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str]) ->
     if not (rest := [name for name in spec.key if name not in key]):
         return folded
     return folded.join(rows.select(*key, *rest).unique(key), on=key, how="left")
+
+
+def _folded_by_groups(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str]) -> pl.DataFrame:
+    """As `fold` of rows with sequence groups alone, in half the time: mostly, few rows of a key are of one group."""
+    rest = (pl.col(name).first() for name in spec.key if name not in key)
+    folded = rows.lazy().group_by(key).agg(pl.col(SEQUENCE).max(), *rest)
+    for group in spec.groups:
+        folded = folded.join(_newest_of_group(rows, group, key).lazy(), on=key, how="left")
+    return folded.collect()
+
+
+def _newest_of_group(rows: pl.DataFrame, group: Latest, key: Sequence[str]) -> pl.DataFrame:
+    """The key and the columns of a sequence group of each key's newest row that has something that orders it."""
+    given = rows.filter(pl.any_horizontal(pl.col(*group.by).is_not_null()))
+    names, shared = [*key, *group.by, *group.columns], _may_share_key(given.select(key))
+    compared = given.filter(shared).sort(*group.by, SEQUENCE, nulls_last=False)
+    newest = compared.select(names).unique(key, keep="last", maintain_order=False)
+    return pl.concat([given.filter(~shared).select(names), newest])
 
 
 def _columns(spec: TableSpec, key: Sequence[str]) -> list[str]:
