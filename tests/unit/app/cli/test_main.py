@@ -329,19 +329,21 @@ class TestOtherCommands:
         done = subprocess.run([sys.executable, "-c", script, config], capture_output=True, check=False)
         assert done.returncode == 0
 
-    def test_the_allocator_is_told_before_polars_is_imported(self, config):
+    def test_the_allocators_are_told_before_they_are_imported(self, config):
         script = (
-            "import os, sys; from headwater.app.cli.main import main; there = 'polars' in sys.modules;"
-            " code = main(['check', sys.argv[1]]);"
-            " sys.exit(code or there or not os.environ['_RJEM_MALLOC_CONF'].endswith(sys.argv[2]))"  # Polars adds its own
+            "import os, sys; from headwater.app.cli.main import main; there = {'polars', 'pyarrow'} & set(sys.modules);"
+            " code = main(['check', sys.argv[1]]); import pyarrow;"
+            " found = [os.environ['_RJEM_MALLOC_CONF'], pyarrow.default_memory_pool().backend_name];"
+            " told = zip(found, sys.argv[2:], strict=True);"
+            " sys.exit(code or bool(there) or not all(name.endswith(end) for name, end in told))"  # Polars adds its own
         )
-        own = "dirty_decay_ms:1"
+        own = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:1", "ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}
+        plain = {name: value for name, value in os.environ.items() if name not in own}
         for environment, expected in (
-            ({}, "dirty_decay_ms:10000,muzzy_decay_ms:10000"),
-            ({"_RJEM_MALLOC_CONF": own}, own),
+            ({}, ["dirty_decay_ms:10000,muzzy_decay_ms:10000", "system"]),
+            (own, own.values()),
         ):
-            command = [sys.executable, "-c", script, config, expected]
-            plain = {name: value for name, value in os.environ.items() if name != "_RJEM_MALLOC_CONF"}
+            command = [sys.executable, "-c", script, config, *expected]
             done = subprocess.run(command, env=plain | environment, capture_output=True, text=True, check=False)
             assert (done.returncode, done.stderr) == (0, "")
 
