@@ -75,16 +75,16 @@ def typed(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value if value is None else kinds.get(name, lambda same: same)(value) for name, value in row.items()}
 
 
-@pytest.fixture(params=[f"{stream}-{seed}" for stream in STREAMS for seed in range(2)])
-def ran(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[str, Trial]]:
-    """A database, and what became of its messages in epochs that begin anywhere."""
+@pytest.fixture(scope="module", params=[f"{stream}-{seed}" for stream in STREAMS for seed in range(2)])
+def ran(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Trial]]:
+    """A database, and what became of its messages in epochs that begin anywhere; the tests only read."""
     stream, _, seed = request.param.rpartition("-")
     name = stream.partition("-")[0]
     recorded = RECORDED[name]
     lines = gzip.decompress((HERE / f"{stream}.jsonl.gz").read_bytes()).decode().splitlines()
     cuts = [0, *sorted(random.Random(seed).sample(range(1, len(lines)), 4)), len(lines)]
     with ExitStack() as exits:
-        trial = Trial(tmp_path, "memory", exits)
+        trial = Trial(tmp_path_factory.mktemp("recorded"), "memory", exits)
         columns = json.dumps(list(recorded.types))
         trial.deploy(CONFIG.format(table=recorded.table, declared=recorded.declared, columns=columns))
         for begin, end in pairwise(cuts):
