@@ -155,16 +155,19 @@ class Ticks:
     def _recompute_extremes(
         self, totals: nw.LazyFrame[Any], deltas: PaneDeltas, tick_range: TickRange
     ) -> nw.LazyFrame[Any]:
-        """Replace the extremes of groups that lost a value, computed from all their values."""
-        key = [*self._group, PANE]
+        """Replace the extremes of groups that lost a value, computed from all their values.
+
+        Totals at panes closed before stay: late rows only mark them, and ticks after them start from what was known.
+        """
+        key, before = [*self._group, PANE], tick_range.before
         for name, groups in deltas.shrunk_groups.items():
             totals = self.engine.persist(totals)
-            asked = totals.join(groups, on=list(self._group), how="semi").filter(nw.col(PANE) > SO_FAR)
+            asked = totals.join(groups, on=list(self._group), how="semi").filter(nw.col(PANE) > before)
             asked = asked.with_columns(nw.col(PANE).alias(ROUND))
             found = deltas.values[name].compute_extremes(asked, tick_range, _NEXT).drop(ROUND)
             known = groups.with_columns(nw.lit(value=True).alias(_SHRUNK))
             joined = totals.join(known, on=list(self._group), how="left").join(found, on=key, how="left")
-            own = nw.col(_SHRUNK).is_null() | (nw.col(PANE) == SO_FAR)
+            own = nw.col(_SHRUNK).is_null() | (nw.col(PANE) <= before)
             joined = joined.with_columns(nw.when(own).then(nw.col(name)).otherwise(nw.col(_NEXT)).alias(name))
             totals = joined.drop(_SHRUNK, _NEXT)
         return totals

@@ -26,6 +26,7 @@ from headwater.domain.service.cumulate.panes import PANE, WINDOW, Panes
 from headwater.domain.service.measures import Measure
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.fingerprint import join_parts, split_parts
+from headwater.domain.table.row_kind import DELETE, ROW_KIND
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import ManualClock
 from headwater.testing.failing_store import Crash, FailingStore, Fault
@@ -370,6 +371,47 @@ def test_a_late_row_that_changes_nothing_makes_no_revision() -> None:
         == site.shows("ticks")
         == [("12:01", "", None, 1, "ann", 0), ("12:01", "page", "a", 1, "ann", 0)]
     )
+
+
+@pytest.mark.parametrize("text", ["min(visitor)", "max(visitor)"])
+@pytest.mark.parametrize(
+    ("rows", "known"),
+    [
+        (
+            [
+                view("10:06", visitor="cal"),
+                view("12:15", visitor="bob"),
+                view("15:45", visitor="dan"),
+                view("05:30", visitor="cal") | {ROW_KIND: DELETE},
+            ],
+            "cal",
+        ),
+        (
+            [
+                view("02:00", visitor="ann"),
+                view("12:15", visitor="eve"),
+                view("13:10", visitor="eve") | {ROW_KIND: DELETE},
+                view("15:45", visitor="dan"),
+                view("01:30", visitor="cal"),
+            ],
+            "ann",
+        ),
+    ],
+    ids=["a late row takes it away", "a late row comes beside one that takes another away"],
+)
+def test_an_extreme_at_a_step_without_rows_is_that_before_it(text: str, rows: list[dict[str, Any]], known: str) -> None:
+    delay = timedelta(seconds=50)
+    settings = chosen(
+        late="revise", ticks="dense", retracts=True, watermark_delay=delay, dimensions=[[]], measures=measures(of=text)
+    )
+    told = []
+    for cut in ([rows], [rows[:2], rows[2:]]):
+        site = Site(settings)
+        for part in cut:
+            site.read(*part)
+        told.append(site.shows("revisions"))
+    assert told[0] == told[1]
+    assert [row for row in told[0] if row[0] == "12:12" and row[-1] == 0] == [("12:12", "", known, 0)]
 
 
 @define(eq=False)
