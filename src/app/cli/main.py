@@ -73,6 +73,11 @@ class _Commands(click.Group):
                 formatter.write_dl(rows)
 
 
+def _tell_allocators() -> None:
+    for name, value in _ALLOCATORS.items():  # read when Polars and Arrow are imported
+        os.environ.setdefault(name, value)
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return the exit code; by default with the arguments of the process."""
     if instruction := os.environ.get(_COMPLETE):
@@ -82,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     # What other programs read must not depend on the locale or the platform.
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")  # type: ignore[union-attr]
     LOG_FORM.json = False
-    os.environ |= _ALLOCATORS | os.environ  # read when Polars and Arrow are imported
+    _tell_allocators()
     atexit.register(gc.freeze)  # or Python looks for garbage among all objects once more: a fifth of a short command
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[MessageHandler()])
     try:

@@ -10,6 +10,7 @@ The sequence group follows Paimon's partial-update engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import islice, zip_longest
 from typing import Any, TypeAlias
 
 import narwhals as nw
@@ -93,16 +94,16 @@ def fold(
     if not groups and all(isinstance(rule, Replace) for rule in rules.values()):
         return rows.select(*key, *rules, arrival).unique(subset=list(key), keep="last", order_by=[arrival])
     marked = rows.with_columns(nw.col(arrival).alias(_ARRIVAL))
-    for at, group in enumerate(groups):
-        marked = _only_newest(marked, group, key, wins=f"_wins_{at}")
-    picked = [name for group in groups for name in (*group.by, *group.columns)]
-    for name, rule in rules.items():
-        if isinstance(rule, Replace | KeepFirst | LastNonNull):
-            marked = marked.with_columns(nw.when(_wins(rule, name, key)).then(nw.col(name)).alias(name))
-            picked.append(name)
+    if groups:
+        marked = _only_newest(marked, groups, key)
+    in_order = [name for group in groups for name in (*group.by, *group.columns)]
+    of_one_row = {name: rule for name, rule in rules.items() if isinstance(rule, Replace | KeepFirst | LastNonNull)}
+    marked = marked.with_columns(
+        nw.when(_wins(rule, name, key)).then(nw.col(name)).alias(name) for name, rule in of_one_row.items()
+    )
     sums = [name for name, rule in rules.items() if isinstance(rule, Sum)]
     folded = marked.group_by(*key).agg(
-        *_winners(marked, picked),
+        *_winners(marked, [*in_order, *of_one_row]),
         *(nw.col(name).min() for name, rule in rules.items() if isinstance(rule, Min)),
         *(nw.col(name).max() for name, rule in rules.items() if isinstance(rule, Max)),
         *(nw.col(name).sum() for name in sums if add_up is None),
@@ -112,7 +113,6 @@ def fold(
     if add_up is not None and sums:
         folded = folded.join(add_up(marked, key, sums), on=list(key), how="inner")
     over_nothing = {name: nw.when(nw.col(f"_given_{name}") > 0).then(nw.col(name)).alias(name) for name in sums}
-    in_order = [name for group in groups for name in (*group.by, *group.columns)]
     return folded.select(*key, *(over_nothing.get(name, nw.col(name)) for name in rules), *in_order, arrival)
 
 
@@ -139,18 +139,32 @@ def _wins(rule: ColumnRule, name: str, key: Sequence[str]) -> nw.Expr:
             return arrival == arrival.max().over(*key)
 
 
-def _only_newest(rows: nw.LazyFrame[Any], group: Latest, key: Sequence[str], *, wins: str) -> nw.LazyFrame[Any]:
-    """Set a sequence group's columns to null in all rows except the key's newest one."""
-    given = (~nw.col(name).is_null() for name in group.by)
-    rows = rows.with_columns(nw.any_horizontal(*given, ignore_nulls=False).alias(wins))
-    rows, compared = with_natural(rows, group.by)
-    for name in compared:
-        best = nw.when(nw.col(wins)).then(nw.col(name)).max().over(*key)
-        # Null is the lowest value: it wins only if no remaining candidate has another value.
-        equal = best.is_null() | (nw.col(name) == best).fill_null(value=False)
-        rows = rows.with_columns((nw.col(wins) & equal).alias(wins))
-    newest = nw.when(nw.col(wins)).then(nw.col(_ARRIVAL)).max().over(*key)
-    rows = rows.with_columns((nw.col(_ARRIVAL) == newest).fill_null(value=False).alias(wins))
+def _only_newest(rows: nw.LazyFrame[Any], groups: Sequence[Latest], key: Sequence[str]) -> nw.LazyFrame[Any]:
+    """Set each sequence group's columns to null in all rows except the key's newest one.
+
+    The columns of all groups are added together: Spark analyses the whole plan each time that columns are added.
+    """
+    wins = [f"_wins_{at}" for at in range(len(groups))]
+    given = (nw.any_horizontal(*(~nw.col(name).is_null() for name in group.by), ignore_nulls=False) for group in groups)
+    rows = rows.with_columns(each.alias(win) for each, win in zip(given, wins, strict=True))
+    rows, compared = with_natural(rows, [name for group in groups for name in group.by])
+    columns = iter(compared)
+    for place in zip_longest(*([*islice(columns, len(group.by))] for group in groups)):
+        rows = rows.with_columns(_still_wins(win, name, key) for win, name in zip(wins, place, strict=True) if name)
+    arrival = nw.col(_ARRIVAL)
+    newest = ((arrival == nw.when(nw.col(win)).then(arrival).max().over(*key), win) for win in wins)
+    rows = rows.with_columns(each.fill_null(value=False).alias(win) for each, win in newest)
     return rows.with_columns(
-        nw.when(nw.col(wins)).then(nw.col(name)).alias(name) for name in (*group.by, *group.columns)
+        nw.when(nw.col(win)).then(nw.col(name)).alias(name)
+        for group, win in zip(groups, wins, strict=True)
+        for name in (*group.by, *group.columns)
     )
+
+
+def _still_wins(wins: str, name: str, key: Sequence[str]) -> nw.Expr:
+    """Whether a row that wins so far also has the highest value of a column among those rows of its key."""
+    column, so_far = nw.col(name), nw.col(wins)
+    best = nw.when(so_far).then(column).max().over(*key)
+    # Null is the lowest value: it wins only if no remaining candidate has another value.
+    equal = best.is_null() | (column == best).fill_null(value=False)
+    return (so_far & equal).alias(wins)
