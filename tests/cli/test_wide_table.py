@@ -140,6 +140,6 @@ def test_an_edit_that_the_rows_cannot_follow_is_one_message(config: str, capsys:
     assert capsys.readouterr() == (
         "",
         f"headwater: {config}:22: pipelines.shop: pipeline 'shop' was built with other sequence, key, where, owner, nulls or absent of topic stock; its"
-        " tables cannot be continued with these: build it again with `headwater rebuild` (frames of a program cannot be"
-        " read again), or give the pipeline another name\n",
+        " tables cannot be continued with these: use the configuration that they were built with, or build it again"
+        " with `headwater rebuild` (frames of a program cannot be read again), or give the pipeline another name\n",
     )

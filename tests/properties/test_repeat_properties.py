@@ -113,7 +113,7 @@ def streams(draw: st.DrawFn) -> Epochs:
         sent.append(
             Sent(
                 draw(st.sampled_from(["t/0", "t/0", "t/1"])),
-                draw(st.sampled_from(["bin 1", "bin 1", "bin 2"])),
+                draw(st.sampled_from(["bin", "bin", "bin #1"])),
                 draw(st.sampled_from([place, place, place, None])),
                 draw(st.sampled_from([minutes * _MINUTE, minutes * _MINUTE, None])),
                 draw(st.booleans()),
@@ -225,8 +225,8 @@ def hold(backend: Backend, epochs: Epochs) -> None:
         assert (Counter(dict(rows)), service.repeats(snapshot)) == oracle.answers
 
 
-def _sent(file: int, minute: int, *, broken: bool = False) -> Sent:
-    return Sent("t/0", "bin 1", (file, 1, 0), minute * _MINUTE, update=False, broken=broken)
+def _sent(file: int, minute: int, *, log: str = "bin", broken: bool = False) -> Sent:
+    return Sent("t/0", log, (file, 1, 0), minute * _MINUTE, update=False, broken=broken)
 
 
 A_LETTER_OF_AN_EARLIER_LOG: Epochs = [
@@ -235,10 +235,18 @@ A_LETTER_OF_AN_EARLIER_LOG: Epochs = [
     ([_sent(2, 61), _sent(3, 62, broken=True)], True),
     ([_sent(3, 62), _sent(4, 63)], False),
 ]
+A_LOG_THAT_IS_CALLED_LIKE_A_NEW_ONE: Epochs = [
+    ([_sent(5, 1, log="bin #1"), _sent(9, 1)], False),
+    ([_sent(1, 60), _sent(2, 61)], False),
+    ([_sent(5, 1, log="bin #1")], False),
+    ([_sent(6, 62, log="bin #1")], False),
+    ([_sent(5, 1, log="bin #1"), _sent(2, 61)], False),
+]
 
 
 @given(streams())
 @example(A_LETTER_OF_AN_EARLIER_LOG)
+@example(A_LOG_THAT_IS_CALLED_LIKE_A_NEW_ONE)
 @settings(max_examples=examples(80))
 def test_repeats_on_memory(epochs: Epochs) -> None:
     hold(memory_backend(), epochs)

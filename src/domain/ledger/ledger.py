@@ -141,7 +141,7 @@ class Ledger:
         if self.latest and (changed := self.changed(self.latest.fingerprint)):
             raise ConfigError(
                 f"pipeline {self.pipeline!r} was built with other {changed}; its tables cannot be continued with these:"
-                f" {REBUILD}"
+                f" use the configuration that they were built with, or {REBUILD}"
             )
 
     def check_there(self) -> None:

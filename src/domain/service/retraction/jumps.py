@@ -11,8 +11,8 @@ from attrs import frozen
 
 from .tables import COMMIT_TIME, PARTITION, PLACE, REPEATS
 
-NEW_LOG = r" #[1-9][0-9]*$"
-"""The number that a jump adds to the name of a log within an epoch."""
+NEW_LOG = "\x1f[0-9]+$"
+"""The number that a jump adds to the name of a log within an epoch, see `name_new_log`."""
 _BEGINNING, _OF_BEGINNING = " #0", r" #0$"
 _BEGAN, _HAS_BEGUN = "_began", "_has_begun"
 _UNKNOWN = 2**62
@@ -54,6 +54,11 @@ class Jump:
     def began(self) -> int:
         """The time of the jump: whatever is committed later is of the new log; beyond all times if unknown."""
         return _UNKNOWN if self.committed is None else max(self.committed, self.seen or self.committed)
+
+
+def name_new_log(base: str, number: int) -> str:
+    """Return the name of the log that a jump begins, within an epoch: no log is called so by its database."""
+    return f"{base}\x1f{number}"
 
 
 def note_beginnings(jumps: Iterable[Jump]) -> list[dict[str, Any]]:

@@ -26,7 +26,7 @@ from ...table.change import POSITION
 from ...table.collect import collect_small
 from ...table.row_kind import ROW_KIND, removes
 from ...table.schema import INTEGERS
-from .jumps import NEW_LOG, Jump, leave_out_earlier_logs, note_beginnings
+from .jumps import NEW_LOG, Jump, leave_out_earlier_logs, name_new_log, note_beginnings
 from .settings import LAST_FILES, REPEAT_WINDOW, RetractionSettings
 from .tables import COMMIT_TIME, PARTITION, PLACE, REPEATS, RetractionTables
 
@@ -129,7 +129,7 @@ class Repeats:
         """From each jump on, rename the log of the rows, so that they belong to a new log."""
         for number, jump in enumerate(jumps, 1):
             after = (nw.col(PARTITION) == jump.partition) & (nw.col(POSITION) >= jump.position)
-            renamed = nw.when(after).then(nw.lit(f"{jump.base} #{number}")).otherwise(nw.col(PARTITION))
+            renamed = nw.when(after).then(nw.lit(name_new_log(jump.base, number))).otherwise(nw.col(PARTITION))
             rows = rows.with_columns(renamed.alias(PARTITION))
         return rows
 
@@ -196,8 +196,9 @@ class Repeats:
 
         For a log with jumps, only the number of repeats from before its last jump is kept; see also `note_beginnings`.
         """
-        last = {jump.base: f"{jump.base} #{number}" for number, jump in enumerate(jumps, 1)}
-        left = {*last, *(f"{jump.base} #{number}" for number, jump in enumerate(jumps, 1))} - set(last.values())
+        named = [(jump.base, name_new_log(jump.base, number)) for number, jump in enumerate(jumps, 1)]
+        last = dict(named)
+        left = {*last, *(name for _, name in named)} - set(last.values())
         is_current = ~nw.col(PARTITION).is_in(sorted(left))
         columns = self.tables.places.schema.names
         logs = nw.concat([self._read_places(snapshot).select(*columns), self.summarize_logs(marked).select(*columns)])
