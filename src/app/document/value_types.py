@@ -135,6 +135,14 @@ def _topics(value: Any) -> tuple[str, ...]:
     return names
 
 
+def _servers(value: Any) -> str:
+    for server in (each.strip() for each in _text(value).split(",")):
+        found = fullmatch(_SERVER, server)
+        if not found or not 0 < int(found[1] or 1) <= _LAST_PORT:
+            raise ConfigError(f"{server!r} is not a server such as 'host:9092'; several are separated by commas")
+    return str(value)
+
+
 def _lists(value: Any) -> tuple[tuple[str, ...], ...]:
     if not isinstance(value, list) or not all(isinstance(each, list) for each in value):
         raise ConfigError(f"{value!r} is not {LISTS.expects}")
@@ -267,6 +275,8 @@ def _limit(value: Any) -> Limit:
 
 
 _A_TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
+_SERVER = r"(?:[A-Z_]+://)?(?:[\w.-]+|\[[\w:.%]+\])(?::([0-9]+))?"
+_LAST_PORT = 65535
 _TOPIC_NAME = "[A-Za-z0-9._-]{1,249}"
 _ANY_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
@@ -281,6 +291,7 @@ TOPIC = Kind(
     _topic,
     json={"type": "string", "pattern": f"^{_TOPIC_NAME}$"},
 )
+SERVERS = Kind("servers such as 'host:9092', separated by commas", _servers, json=_A_TEXT)
 TOPICS = Kind('at least one topic, such as ["a"]', _topics, None, json={**SOME_TEXTS.json, "items": TOPIC.json})
 ANY_TEXT = _of_type(str, "a text, which may be empty", json={"type": "string"})
 TEXT_OR_TEXTS = Kind(

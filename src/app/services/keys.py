@@ -12,6 +12,7 @@ from ..document.value_types import (
     FLAG,
     OPTIONS,
     PATH,
+    SERVERS,
     TEXT,
     TEXTS,
     TOPIC,
@@ -26,7 +27,7 @@ RETAIN = keys_of(Retention, versions=whole(1), duration=DURATION)
 PUBLISH = keys_of(
     KafkaOutput,
     view=TEXT,
-    servers=TEXT,
+    servers=SERVERS,
     topic=TOPIC,
     format=choice(*FEED_FORMATS),
     row_kind=TEXT,

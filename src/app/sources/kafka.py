@@ -12,7 +12,7 @@ from ...domain.ports import StreamSource
 from ...domain.source.record_spec import JSON_FORMATS, REGISTRY_FORMATS, RecordSpec
 from ..deployment.deployment import KafkaInput
 from ..document.section import Section
-from ..document.value_types import ADDRESS, OPTIONS, TEXT, TOPICS, Key, choice, whole
+from ..document.value_types import ADDRESS, OPTIONS, SERVERS, TEXT, TOPICS, Key, choice, whole
 from ..registry.packages import require
 from ..registry.sources import SourceKind
 from .secrets import read_secret
@@ -30,7 +30,7 @@ class KafkaKind(SourceKind[KafkaInput]):
     formats = (*JSON_FORMATS, *REGISTRY_FORMATS)
     packages = MappingProxyType({"confluent_kafka": "kafka"})
     keys: ClassVar[Mapping[str, Key]] = {
-        "servers": Key(TEXT, required=True),
+        "servers": Key(SERVERS, required=True),
         "topics": Key(TOPICS, required=True),
         "max_rows_per_epoch": Key(whole(1)),
         "max_bytes_per_epoch": Key(whole(1)),

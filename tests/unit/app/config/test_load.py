@@ -361,6 +361,34 @@ def test_names_of_topics(refusal, topics, message):
     assert "is not a name for a Kafka topic" in refusal(published, BROKER_PASSWORD="s3cret")
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        "http://127.0.0.1:9092",
+        "a:9092,",
+        "a:9092;b:9092",
+        "a:x",
+        "a:0",
+        "a:65536",
+        "a b:9092",
+        "::1:9092",
+        "a:9092:1",
+        " ",
+    ],
+)
+def test_servers_of_kafka(refusal, wrong):
+    part = next(each.strip() for each in wrong.split(",")[::-1])
+    for text in (KAFKA, PUBLISH):
+        told = refusal(GOOD + changed("127.0.0.1:9092", wrong, text), BROKER_PASSWORD="s3cret")
+        assert told.endswith(f"servers: {part!r} is not a server such as 'host:9092'; several are separated by commas")
+
+
+@pytest.mark.parametrize("right", ["a", "a_b-1.c:1, SASL_SSL://[::1]:65535", "[fe80::1%eth0]:9092,größe:9092"])
+def test_right_servers_of_kafka(deploy, right):
+    source = deploy(GOOD + changed("127.0.0.1:9092", right, KAFKA), BROKER_PASSWORD="s3cret").sources["orders"]
+    assert source.input.servers == right
+
+
 def test_a_pipeline_does_not_publish_to_the_topic_that_it_reads(refusal):
     kafka = changed("order_id bigint", SCHEMA, KAFKA)
     text = changed('"contracts.top"', '"shop.orders"', changed('source = "contracts"', 'source = "orders"') + PUBLISH)
