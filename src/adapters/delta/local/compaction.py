@@ -101,6 +101,11 @@ class _CodedFile:
         order = code.arg_sort()
         return cls(rows, code[order], order)
 
+    @property
+    def size(self) -> int:
+        """What is in memory of it, in bytes."""
+        return int(self.code.estimated_size() + (0 if self.order is None else self.order.estimated_size()))
+
     def slice(self, low: int, high: int | None) -> pl.DataFrame:
         """The rows between two codes, read without the others; see `between`."""
         start, length = _find(self.code, low, high)
@@ -149,22 +154,20 @@ def _read_codes(files: Sequence[DataFile], stored: LocalVersion, order: Sequence
 
 def _stored_slices(files: Sequence[_CodedFile], stored: LocalVersion, count: int) -> Iterator[pl.DataFrame]:
     """The stored rows of a partition, in about this number of slices: a key has all its rows in one of them."""
-    code = pl.concat([each.code for each in files])
-    some = code.gather_every(max(1, code.len() // (count * _SAMPLED))).sort()
+    rows = sum(each.code.len() for each in files)
+    some = pl.concat(each.code for each in files).gather_every(max(1, rows // (count * _SAMPLED))).sort()
     cuts = some[[at * some.len() // count for at in range(1, count)]].unique().sort()
     ranges = list(zip([0, *cuts], [*cuts, None], strict=True))
-    in_slices, others = (
-        [each for each in files if each.order is None],
-        [each for each in files if each.order is not None],
-    )
+    in_slices = [each for each in files if each.order is None]
+    others = [each for each in files if each.order is not None]
     passes = min(_MOST_PASSES, -(-sum(each.code.len() for each in others) // _HELD))
     slices_of_pass = -(-len(ranges) // max(1, passes))
     for at in range(0, len(ranges), slices_of_pass):
         together = ranges[at : at + slices_of_pass]
         held = list(_read_between(others, together[0][0], together[-1][1]))
-        size = int(code.estimated_size()) + sum(int(rows.estimated_size()) for rows in held)
+        size = sum(each.size for each in files) + sum(int(each.estimated_size()) for each in held)
         hold_files([(f"{stored.log.path} compacted", size)])
-        cut = [_cut(rows, [low for low, _ in together[1:]]) for rows in held]
+        cut = [_cut(each, [low for low, _ in together[1:]]) for each in held]
         for (low, high), *of_slice in zip(together, *cut, strict=True):
             yield pl.concat([*(each.slice(low, high) for each in in_slices), *of_slice], rechunk=True)
 
