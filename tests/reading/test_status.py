@@ -122,6 +122,15 @@ class TestLongestQuery:
         with pytest.raises(ConfigError, match=r"set retain\.versions to at least 6"):
             trial.open()
 
+    def test_by_the_watermark_only_a_duration_carries_it(self, trial: Trial) -> None:
+        """A backlog makes versions faster than `every`, so that no number of them keeps one for a time."""
+        stage = 'when = "watermark"\nretain = { versions = 5, duration = "75m" }\nlongest_query = "75m"\n'
+        trial.deploy(deployment(stage=stage))
+        trial.open()
+        trial.set("pipelines.days.retain", "{ versions = 9 }")
+        with pytest.raises(ConfigError, match=r"longest_query: .* set retain\.duration to at least 1h15m$"):
+            trial.open()
+
     def test_a_read_is_told_by_the_schedule(self, trial: Trial) -> None:
         trial.deploy(deployment(stage="retain = { versions = 5 }\n"))
         bring(trial, 1)

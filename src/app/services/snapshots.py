@@ -57,8 +57,9 @@ class SnapshotsKind(ServiceKind[SnapshotSettings, Snapshots]):
     def check(self, settings: SnapshotSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - any view is fine
         """Refuse a `longest_query` that the retention does not allow."""
         if settings.longest_query is not None:
+            every = None if settings.schedule.by_watermark else settings.every
             try:
-                retention.check_query(settings.longest_query, settings.every)
+                retention.check_query(settings.longest_query, every)
             except ConfigError as error:
                 raise ConfigError(f"longest_query: {error}") from error
 

@@ -84,19 +84,34 @@ class Retention:
         since = superseded_at(publications, now)[place] or now
         return max(numbered, self.duration + (since - now if place else upcoming.first))
 
-    def check_query(self, longest: timedelta, interval: timedelta) -> None:
+    def check_query(self, longest: timedelta, interval: timedelta | None) -> None:
         """Check that the longest expected query can finish under this retention.
 
+        Args:
+            longest: how long the query may take.
+            interval: the same as in `lasts`.
+
         Raises:
-            ConfigError: it cannot; the message has the calculation and the number of versions to keep.
+            ConfigError: it cannot; the message has the calculation, and the number of versions or the duration to set.
         """
         lasts = self.lasts(interval)
         if lasts is None or longest <= lasts:
             return
-        every, wanted = show_duration(interval), -(-longest // interval)
-        raise ConfigError(
-            f"a query of {show_duration(longest)} could not end: with a version every {every}, retain keeps one for"
-            f" {show_duration(lasts)} ({self._sums(interval)}); set retain.versions to at least {wanted}"
+        reason = self._too_short(longest) if interval is None else self._too_few(longest, lasts, interval)
+        raise ConfigError(f"a query of {show_duration(longest)} could not end: {reason}")
+
+    def _too_short(self, longest: timedelta) -> str:
+        now = "not set" if self.duration is None else show_duration(self.duration)
+        return (
+            f"new versions may come at any time, so only retain.duration counts ({now});"
+            f" set retain.duration to at least {show_duration(longest)}"
+        )
+
+    def _too_few(self, longest: timedelta, lasts: timedelta, interval: timedelta) -> str:
+        wanted = -(-longest // interval)
+        return (
+            f"with a version every {show_duration(interval)}, retain keeps one for {show_duration(lasts)}"
+            f" ({self._sums(interval)}); set retain.versions to at least {wanted}"
         )
 
     def _sums(self, interval: timedelta) -> str:

@@ -198,6 +198,18 @@ class TestHowLongItLasts:
         with pytest.raises(ConfigError, match=r"\(0 \+ 1\) x 15m, or 15m \+ 1h\); set retain.versions to at least 8"):
             Retention(duration=HOUR).check_query(2 * HOUR, self.EVERY)
 
+    def test_if_versions_come_at_any_time_a_query_needs_a_duration(self) -> None:
+        Retention().check_query(999 * HOUR, None)
+        Retention(1, HOUR).check_query(HOUR, None)
+        with pytest.raises(ConfigError) as told:
+            Retention(99).check_query(36 * HOUR, None)
+        assert str(told.value) == (
+            "a query of 1d12h could not end: new versions may come at any time, so only retain.duration counts (not set);"
+            " set retain.duration to at least 1d12h"
+        )
+        with pytest.raises(ConfigError, match=r"counts \(10m\); set retain\.duration to at least 1h15m$"):
+            Retention(5, 10 * MINUTE).check_query(75 * MINUTE, None)
+
     @pytest.mark.parametrize(
         ("retention", "number", "minute", "left"),
         [
