@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
@@ -15,7 +16,7 @@ from ..sql import Aggregate, Expression, explain_names, parse_aggregate, parse_r
 from ..sql.typing import check_condition, type_expression
 from ..table.groups import check_groupable
 from ..table.row_kind import ROW_KIND, removes
-from ..table.schema import INTEGERS, Column, DataType, Schema
+from ..table.schema import INTEGERS, Column, DataType, Schema, is_column_name
 from ..table.sums import SUM
 
 ROWS = "_rows"
@@ -25,6 +26,8 @@ _BIGINT = DataType("bigint")
 _DIGITS = 10  # additional digits of a sum's type
 _MAX_PRECISION = 38
 _BATCH = "batch"
+_OF_TABLES = re.compile("[A-Za-z0-9_-]{1,200}")
+"""The names of measures that a table is named after. Its folder has at most 255 characters on most file systems."""
 
 
 @frozen
@@ -58,7 +61,8 @@ class Measure(ABC):
             estimates: whether ``approx_count_distinct(x)`` is allowed, which cannot be retracted.
 
         Raises:
-            ConfigError: it is not a measure, has an unknown column, or cannot be retracted exactly.
+            ConfigError: it is not a measure, has an unknown column, cannot be retracted exactly, or cannot have this
+                name.
         """
         with explain_names(text, schema):
             aggregate = parse_aggregate(text)
@@ -77,11 +81,20 @@ class Measure(ABC):
             )
         measure = of_function(name, aggregate, condition, kind or _BIGINT)
         measure.check(text)
+        measure.check_name()
         return measure
 
     def check(self, text: str) -> None:  # noqa: ARG002 - others refuse it by its text
         """Check that it can be computed from values of this type; the text is its SQL, for messages."""
         check_groupable(self.name, self.value_type)
+
+    def check_name(self) -> None:
+        """Check that its column can have its name."""
+        if not is_column_name(self.name):
+            raise ConfigError(
+                f"a column is named after measure {self.name!r}: its name must not be empty, nor have a dot or a"
+                " backtick; give it another name"
+            )
 
     @property
     def argument(self) -> str:
@@ -230,8 +243,20 @@ class Mean(Total):
         return super()._value.cast(nw.Float64) / nw.col(self._count).cast(nw.Float64)
 
 
-class ValueMeasure(Measure):
-    """A measure that is computed from its values and their counts, because sums are not enough."""
+class TableMeasure(Measure):
+    """A measure that has a table of its own, because sums are not enough."""
+
+    def check_name(self) -> None:
+        """Check that its table can be named after it."""
+        if not _OF_TABLES.fullmatch(self.name):
+            raise ConfigError(
+                f"a table is named after measure {self.name!r}, which needs more than sums: its name must be 1 to 200"
+                " letters (a to z), digits, _ and -; give it another name"
+            )
+
+
+class ValueMeasure(TableMeasure):
+    """A measure that is computed from its values and their counts."""
 
     @abstractmethod
     def of_values(self, value: nw.Expr) -> nw.Expr:
@@ -263,7 +288,7 @@ class Extreme(ValueMeasure):
         return (value.min() if self.least else value.max()).alias(self.name)
 
 
-class Estimate(Measure):
+class Estimate(TableMeasure):
     """An estimate of the number of different values, computed from their hashes."""
 
 

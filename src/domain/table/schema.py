@@ -274,15 +274,21 @@ def _columns(ddl: str, where: str, form: str) -> Iterator[Column]:
         yield column(match[1] or match[2], match[3])
 
 
+def is_column_name(name: str) -> bool:
+    """Whether a column may have a name: it is not empty, and has no backtick and no dot."""
+    return bool(name) and not {"`", "."} & {*name}  # some engines read both as syntax, and narwhals cannot quote them
+
+
 def _unique_names(_instance: object, _attribute: object, columns: tuple[Column, ...]) -> None:
     # SQL's names are case-insensitive, so `A` and `a` would be one column to some engines and two to others.
     seen: dict[str, str] = {}
     for each in columns:
-        if "`" in each.name or "." in each.name:  # some engines read both as syntax, and narwhals cannot quote them
-            raise ConfigError(f"column {each.name!r} has a backtick or a dot in its name; rename it in the source")
+        if not is_column_name(each.name):
+            what = "has a backtick or a dot in its name" if each.name else "has no name"
+            raise ConfigError(f"column {each.name!r} {what}; rename it in the source")
         lower = each.name.lower()
-        if lower in seen or not lower:
-            raise ConfigError(f"column {each.name!r} occurs twice (or differs from {seen.get(lower)!r} only in case)")
+        if lower in seen:
+            raise ConfigError(f"column {each.name!r} occurs twice (or differs from {seen[lower]!r} only in case)")
         seen[lower] = each.name
 
 

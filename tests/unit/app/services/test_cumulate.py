@@ -128,6 +128,16 @@ def test_every_key(deploy):
         ('[["page"], []]', "[]", r"dimensions needs at least one set, such as \[\["),
         ('[["page"], []]', '[["page", "page"]]', r"dimensions: a column is listed twice in \['page', 'page'\]"),
         ('[["page"], []]', '[["page", "country"], ["country", "page"]]', "dimensions: a set is listed twice"),
+        (
+            'uv = "count(',
+            '"a b" = "count(',
+            "17: pipelines.page_views.measures.\"a b\": a table is named after measure 'a b'",
+        ),
+        (
+            '"count(distinct user_id)"',
+            '"count(*)", "1/2" = "approx_count_distinct(user_id)"',
+            "a table is named after measure '1/2', which needs",
+        ),
         ('pv = "count(*)"', 'Page = "count(*)"', "Page, page: measures and dimensions need different names"),
         ('pv = "count(*)"', '_pv = "count(*)"', "column '_pv' is in the way: names that begin with '_' are taken"),
         ('pv = "count(*)"', 'pv = "sum(score)"', "page_views.measures.pv: 'sum.score.' is over a double"),

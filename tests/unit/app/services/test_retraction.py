@@ -122,6 +122,10 @@ def test_a_past_of_a_query(deploy, tmp_path):
          "a text"),
         ('"sum(amount)"', '"count(*) filter (where user_id > 7)"', "18: pipelines.order_states.measures.amount: measure "
          "'count(*) filter (where user_id > 7)' has a FILTER; give its condition under the key where"),
+        ('amount = "sum(amount)"', '"a.b" = "sum(amount)"', '18: pipelines.order_states.measures."a.b": a column is named after '
+         "measure 'a.b': its name must not be empty, nor have a dot or a backtick; give it another name"),
+        ('amount = "sum(amount)"', '"" = "sum(amount)"', '18: pipelines.order_states.measures."": a column is named after measure '
+         "'': its name must not be empty, nor have a dot or a backtick; give it another name"),
         ('amount = "sum(amount)"', 'state = "sum(amount)"', "14: pipelines.order_states: state: measures and groups "
          "need different names"),
         ('"UTC"', '"UTC"\nidentity = ["pos"]', "21: pipelines.order_states.identity: no such column: 'pos' is unknown; "
@@ -201,3 +205,21 @@ def test_the_environment_overrides_where_the_past_lies_and_which_rows_count(depl
 )
 def test_an_override_of_what_is_not_there_is_told(refusal, name, message):
     assert message in refusal(SAMPLE, **{f"HEADWATER_PIPELINES__ORDER_STATES__{name}": "x"})
+
+
+@pytest.mark.parametrize("name", ["unique users", "größter", "a/b", "a.b", "", "x" * 201])
+@pytest.mark.parametrize("measure", ["count(distinct user_id)", "min(user_id)", "max(state)"])
+def test_a_measure_that_has_a_table_has_a_name_for_it(refusal, name, measure):
+    told = refusal(changed('amount = "sum(amount)"', f'"{name}" = "{measure}"'))
+    assert told.startswith("deploy.toml:18: pipelines.order_states.measures.")
+    assert told.endswith(
+        f": a table is named after measure {name!r}, which needs more than sums: its name must be 1 to 200 letters (a to"
+        " z), digits, _ and -; give it another name"
+    )
+
+
+def test_other_measures_may_have_any_name_of_a_column(deploy):
+    text = changed(
+        'orders = "count(*)", amount', f'"größte Zahl" = "count(*)", "{"x" * 196}_0-A" = "max(state)", amount'
+    )
+    assert [each.name for each in settings(deploy(text)).measures] == ["größte Zahl", "x" * 196 + "_0-A", "amount"]
