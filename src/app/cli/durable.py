@@ -10,6 +10,7 @@ from ...domain.errors import ConfigError
 from ..api import Headwater
 from ..config import Deployment, load
 from ..registry.backends import Part, available, load_backend
+from ..registry.installed import load_each
 from ..run.progress import log_progress
 from ..run.report import EpochReport
 
@@ -59,4 +60,4 @@ def _is_durable(backend: str) -> bool:
 
 def _durable() -> str:
     """The names of the backends that keep their tables, for messages."""
-    return ", ".join(filter(_is_durable, available()))
+    return ", ".join(filter(_is_durable, load_each(available(), load_backend)))

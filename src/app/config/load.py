@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -55,7 +56,8 @@ from ..document.value_types import (
     keys_of,
     whole,
 )
-from ..registry.backends import available, chosen_backend
+from ..registry.backends import available, chosen_backend, load_backend
+from ..registry.installed import load_each
 from ..registry.sources import SourceKind, load_source_kind, source_kinds
 from ..services import kind as services
 from ..services.keys import PUBLISH, RETAIN
@@ -153,7 +155,7 @@ def _load_written(
     file: Path, tree: dict[str, Any], lines: Mapping[KeyPath, int], environ: Mapping[str, str] | None
 ) -> Deployment:
     """Load what stands in a file or text. Not for the tables of a program, which may read any variable itself."""
-    check_misspelt(tree, _variables(environ), _shape(tree))
+    check_misspelt(tree, _variables(environ), _shape(Document(file, tree, lines, {})))
     return _load(file, tree, lines, environ)
 
 
@@ -165,7 +167,7 @@ def _load(
     *,
     whole: bool = True,
 ) -> Deployment:
-    document = overlay(file, tree, lines, _variables(environ), _shape(tree))
+    document = overlay(file, tree, lines, _variables(environ), _shape(Document(file, tree, lines, {})))
     return _Loader(document).deployment(whole=whole)
 
 
@@ -208,9 +210,8 @@ class _Loader:
             if source.idle_after is None or not readers:
                 continue
             if not any(services.kind_of(pipelines[key]).uses_idle for key in readers):
-                using = " or ".join(
-                    f'"{each}"' for each in services.available() if services.load_service(each).uses_idle
-                )
+                known = load_each(services.available(), services.load_service)
+                using = " or ".join(f'"{each}"' for each, kind in known.items() if kind.uses_idle)
                 raise self.document.error(
                     ("sources", name, "idle_after"),
                     f"does nothing for {', '.join(readers)}: only a pipeline with service = {using} uses a watermark"
@@ -220,6 +221,7 @@ class _Loader:
     def _backend(self) -> BackendSettings:
         path: KeyPath = ("backend",)
         values = self.document.section(path, {**BACKEND, "name": Key(choice(*available()), required=True)})
+        self.document.build((*path, "name"), lambda: load_backend(values["name"]))
         settings = BackendSettings(**{**values, "retain": self._retention((*path, "retain"))})
         if settings.expire_every and settings.retain.endless:
             raise self.document.error((*path, "expire_every"), f"needs a retention: add {_SOME_RETENTION}")
@@ -340,9 +342,11 @@ class _Loader:
                     )
 
 
-def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
+def _shape(written: Document) -> dict[str, Any]:
     """Return every key that the environment may override, nested like the file."""
-    kinds = {name: load_source_kind(name) for name in source_kinds()}
+    tree, kinds = written.tree, load_each(source_kinds(), load_source_kind)
+    _check_kinds(written, "sources", "kind", source_kinds(), load_source_kind)
+    _check_kinds(written, "pipelines", "service", services.available(), services.load_service)
     return {
         "run": RUN,
         "alerts": ALERTS,
@@ -351,6 +355,15 @@ def _shape(tree: Mapping[str, Any]) -> dict[str, Any]:
         "sources": {name: _source_shape(source, kinds) for name, source in _tables(tree, "sources")},
         "pipelines": {name: _pipeline_shape(table) for name, table in _tables(tree, "pipelines")},
     }
+
+
+def _check_kinds(
+    written: Document, tables: str, key: str, known: tuple[str, ...], load: Callable[[str], object]
+) -> None:
+    """Refuse an installed kind that the file names and that cannot be loaded."""
+    for name, table in _tables(written.tree, tables):
+        if isinstance(table, dict) and (kind := str(table.get(key))) in known:
+            written.build((tables, name, key), partial(load, kind))
 
 
 def source_keys(kind: SourceKind[Any]) -> dict[str, Key]:
@@ -378,5 +391,5 @@ def _pipeline_shape(pipeline: Any) -> dict[str, Any]:
     if not isinstance(pipeline, dict):
         return {}
     known, named = services.available(), pipeline.get("service")
-    kinds = [services.load_service(name) for name in ([named] if named in known else known)]
+    kinds = load_each([named] if named in known else known, services.load_service).values()
     return shape({name: key for kind in kinds for name, key in kind.keys.items()}, pipeline)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ...domain.errors import ConfigError
 
@@ -28,17 +29,37 @@ def load(group: str, name: str, kind: type[_T]) -> type[_T]:
         kind: the class.
 
     Raises:
-        ConfigError: no package registers that name, or the registered object is not a subclass.
+        ConfigError: no package registers that name, or the registered object cannot be imported or is not a subclass.
     """
     what = group.rpartition(".")[2].removesuffix("s")
     found = [entry for entry in _installed(group) if entry.name == name]
     if not found:
         raise ConfigError(f"{what} {name!r} is not available here; available: {', '.join(available(group))}")
-    loaded = found[0].load()
+    loaded = _imported(found[0], f"{what} {name!r}")
     if not (isinstance(loaded, type) and issubclass(loaded, kind)):
         expected = f"{kind.__module__}.{kind.__qualname__}"
         raise ConfigError(f"entry point {found[0].value!r} of {what} {name!r} must be a {expected}")
     return loaded
+
+
+def load_each(names: Iterable[str], load: Callable[[str], _T]) -> dict[str, _T]:
+    """Load by name what can be loaded; leave out the rest, for it is an error only where it is used."""
+    found = {}
+    for name in names:
+        with suppress(ConfigError):
+            found[name] = load(name)
+    return found
+
+
+def _imported(entry: EntryPoint, what: str) -> Any:
+    try:
+        return entry.load()
+    except Exception as error:  # the code of a package may raise anything
+        package = f"package {entry.dist.name} {entry.dist.version}, " if entry.dist else ""
+        raise ConfigError(
+            f"{what} ({package}{entry.value}) cannot be imported: {type(error).__name__}: {error};"
+            " install what it lacks, or remove the package"
+        ) from error
 
 
 def _installed(group: str) -> tuple[EntryPoint, ...]:

@@ -127,7 +127,7 @@ def load_source_kind(name: str) -> SourceKind[Any]:
     """Load a kind of source by name.
 
     Raises:
-        ConfigError: no kind of that name is installed, or its entry point is not a `SourceKind`.
+        ConfigError: no kind of that name is installed, or its entry point cannot be imported or is not a `SourceKind`.
     """
     return installed.load(_SOURCES, name, SourceKind)()
 
@@ -146,6 +146,6 @@ def load_bulk_kind(name: str) -> BulkKind[Any]:
     """Load a kind of bulk load by name.
 
     Raises:
-        ConfigError: no kind of that name is installed, or its entry point is not a `BulkKind`.
+        ConfigError: no kind of that name is installed, or its entry point cannot be imported or is not a `BulkKind`.
     """
     return installed.load(_BULK_LOADS, name, BulkKind)()
