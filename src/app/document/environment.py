@@ -18,7 +18,8 @@ Shape: TypeAlias = Mapping[str, "Shape | Key"]
 
 PREFIX = "HEADWATER_"
 NESTING = "__"
-_REFERENCE = re.compile(r"\$(\$?)\{(\w+)\}")
+_REFERENCE = re.compile(r"\$\$\{|\$\{(?:(\w+)\})?")
+"""Matches ``$${``, ``${NAME}``, and a ``${`` that begins no reference; only the second has a group."""
 
 
 def shape(keys: Mapping[str, Key], table: Any) -> dict[str, Shape | Key]:
@@ -45,7 +46,7 @@ def overlay(
         shape: every key that may be overridden, nested like the file.
 
     Raises:
-        ConfigError: a variable overrides no known key or several, or a ``${NAME}`` is not set.
+        ConfigError: a variable overrides no known key or several, a ``${NAME}`` is not set, or a ``${`` has no name.
     """
     overlaid = _Overlay(file, environ, lines)
     for variable in sorted(environ):
@@ -83,7 +84,7 @@ def _references(value: Any) -> Iterator[str]:
         for each in value.values() if isinstance(value, dict) else value:
             yield from _references(each)
     elif isinstance(value, str):
-        yield from (name for escaped, name in _REFERENCE.findall(value) if not escaped)
+        yield from filter(None, _REFERENCE.findall(value))
 
 
 @define
@@ -122,7 +123,7 @@ class _Overlay:
         raise ConfigError(f"{variable}: there is no such key in {self.file}{did_you_mean(variable, names)}")
 
     def expand(self, value: Any, path: KeyPath) -> Any:
-        """Replace every ``${NAME}`` in a value; ``$${NAME}`` becomes the text ``${NAME}``."""
+        """Replace every ``${NAME}`` in a value; ``$${`` becomes the text ``${``."""
         if isinstance(value, dict):
             return {name: self.expand(each, (*path, name)) for name, each in value.items()}
         if isinstance(value, list):
@@ -132,11 +133,15 @@ class _Overlay:
         return value
 
     def _resolve_reference(self, found: re.Match[str], path: KeyPath) -> str:
-        escaped, name = found.groups()
-        if escaped:
-            return found[0][1:]
+        if found[0] == "$${":
+            return "${"
+        place, name = Document(self.file, {}, self.lines, {}).place(path), found[1]
+        if not name:
+            raise ConfigError(
+                f'{place}: "${{" is not followed by the name of a variable and "}}"; write "${{NAME}}", in letters,'
+                ' digits and _ and without a default, or "$${" for the text "${" itself'
+            )
         if name not in self.environ:
-            place = Document(self.file, {}, self.lines, {}).place(path)
             raise ConfigError(
                 f"{place}: the environment has no variable {name}; set it, or write $${{{name}}} for the text itself"
             )

@@ -523,6 +523,25 @@ class TestEnvironment:
     def test_an_escaped_reference_stays(self, deploy, tmp_path):
         assert deploy(changed('"lake"', '"lake-$${X}"')).backend.path == str(tmp_path / "lake-${X}")
 
+    @pytest.mark.parametrize("text", ["${X:-lake}", "${X-lake}", "${X", "a/${}", "${ X }", "${X.y}/${X}", "$${X}${"])
+    def test_what_begins_like_a_reference_and_is_none_is_refused(self, refusal, text):
+        assert refusal(changed('"lake"', f'"{text}"'), X="x") == (
+            'deploy.toml:3: backend.path: "${" is not followed by the name of a variable and "}"; write "${NAME}", in'
+            ' letters, digits and _ and without a default, or "$${" for the text "${" itself'
+        )
+
+    def test_a_secret_in_it_is_not_shown(self, refusal):
+        text = changed('"${BROKER_PASSWORD}"', '"hunter${2"', GOOD + KAFKA)
+        said = refusal(text)
+        assert said.startswith('deploy.toml:33: sources.orders.options."sasl.password": "${" is not followed')
+        assert "hunter" not in said
+
+    @pytest.mark.parametrize(
+        ("text", "read"), [("$${X:-a}", "${X:-a}"), ("$${", "${"), ("$$${X}", "$${X}"), ("a$X$$/$", "a$X$$/$")]
+    )
+    def test_other_dollars_stay(self, deploy, tmp_path, text, read):
+        assert deploy(changed('"lake"', f'"{text}"')).backend.path == str(tmp_path / read)
+
     def test_a_missing_variable_is_named(self, refusal):
         assert refusal(GOOD + KAFKA).startswith(
             'deploy.toml:33: sources.orders.options."sasl.password": the environment has no variable BROKER_PASSWORD; set'
