@@ -57,6 +57,14 @@ def _by_choice(choosing: str, tables: Mapping[str, Mapping[str, Key]]) -> dict[s
     }
 
 
+def _by_key(forms: Mapping[str, Mapping[str, Key]]) -> dict[str, Any]:
+    """A table whose keys depend on which of some keys it has."""
+    found = _table(forms[""])
+    for name in sorted(filter(None, forms), reverse=True):
+        found = {"if": {"required": [name]}, "then": _table(forms[name]), "else": found}
+    return {"type": "object", **found}
+
+
 def _table(keys: Mapping[str, Key], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
     properties = {name: _value(key) for name, key in keys.items()} | dict(known or {})
     required = [name for name, key in keys.items() if key.required]
@@ -82,6 +90,8 @@ def _value(key: Key) -> dict[str, Any]:
 
 
 def _of_kind(kind: Kind) -> dict[str, Any]:
+    if kind.forms is not None:
+        return _by_key(kind.forms())
     if kind.inside is not None and "additionalProperties" not in kind.json:
         inner = kind.inside({_ANY: {}})
         table = _named(_of_kind(inner[_ANY].kind)) if _ANY in inner else _table(inner)

@@ -32,6 +32,8 @@ class Kind:
         inside: returns the keys in a value that is a table; None if variables cannot override them.
         json: the value as JSON Schema, for editors; empty if it can be anything. An object without
             ``additionalProperties`` has the keys of `inside`.
+        forms: returns, for editors, the keys of each form of a table by the key that only this form has; by an empty
+            text those of a table without such a key. None if it has one form.
     """
 
     expects: str
@@ -39,6 +41,7 @@ class Kind:
     from_text: Callable[[str], Any] | None = str
     inside: Callable[[Mapping[str, Any]], Mapping[str, Key]] | None = None
     json: Mapping[str, Any] = field(factory=dict, eq=False)
+    forms: Callable[[], Mapping[str, Mapping[str, Key]]] | None = field(default=None, eq=False)
 
 
 @frozen
@@ -314,5 +317,3 @@ SCHEMA = Kind(
 SETTINGS = Kind("a table of settings", _settings, None, json=_ANY_OBJECT)
 OPTIONS = evolve(SETTINGS, inside=lambda table: dict.fromkeys(flatten(dict(table)), Key(TEXT)))
 """Settings of another program. A variable can override only those in the file, as its name does not give others."""
-ANY_TABLE = evolve(TABLE, json=_ANY_OBJECT)
-"""A table whose keys depend on each other."""

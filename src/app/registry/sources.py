@@ -116,6 +116,8 @@ class BulkKind(ABC, Generic[_B]):
 
 _SOURCES = "headwater.sources"
 _BULK_LOADS = "headwater.bulk_loads"
+_FILES = "files"
+"""The kind of a table ``bulk`` without the key of another."""
 
 
 def source_kinds() -> tuple[str, ...]:
@@ -139,7 +141,13 @@ def spark_packages(kinds: Iterable[str]) -> list[str]:
 
 def bulk_kind_of(table: Mapping[str, Any]) -> BulkKind[Any]:
     """Load the kind of a table ``bulk``, by the keys that it has."""
-    return load_bulk_kind(next((name for name in installed.available(_BULK_LOADS) if name in table), "files"))
+    return load_bulk_kind(next((name for name in installed.available(_BULK_LOADS) if name in table), _FILES))
+
+
+def bulk_keys() -> dict[str, Mapping[str, Key]]:
+    """The keys of each kind of bulk load, by the key that a table of this kind must have; empty for ``files``."""
+    names = installed.available(_BULK_LOADS)
+    return {"" if name == _FILES else name: load_bulk_kind(name).keys for name in names}
 
 
 def load_bulk_kind(name: str) -> BulkKind[Any]:

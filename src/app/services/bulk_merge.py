@@ -14,9 +14,9 @@ from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import column
 from ..deployment.deployment import BulkInput, PipelineSettings, SourceSettings
 from ..document.section import Section
-from ..document.value_types import ANY_TABLE, DURATION, SOME_TEXTS, TEXT, TEXTS, Key, Kind, choice, keys_of
+from ..document.value_types import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice, keys_of
 from ..registry.backends import Sources
-from ..registry.sources import bulk_kind_of
+from ..registry.sources import bulk_keys, bulk_kind_of
 from .keys import ANY_STREAM
 from .kind import Parts, ServiceKind, SourceParts
 
@@ -25,7 +25,7 @@ def _text_or_texts(value: Any) -> tuple[str, ...]:
     return (str(TEXT.read(value)),) if isinstance(value, str) else tuple(SOME_TEXTS.read(value))
 
 
-BULK = evolve(ANY_TABLE, inside=lambda table: bulk_kind_of(table).keys)
+BULK = evolve(TABLE, inside=lambda table: bulk_kind_of(table).keys, forms=bulk_keys)
 
 
 class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):

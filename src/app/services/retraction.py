@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
+from attrs import evolve
+
 from ...domain.errors import ConfigError
 from ...domain.ports import Source
 from ...domain.service.retraction import AUTO, HOLDS, LOG_RESETS, NONE, PastTable, Retraction, RetractionSettings
@@ -16,8 +18,8 @@ from ...domain.sql import with_parameters
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
 from ..document.value_types import (
-    ANY_TABLE,
     DURATION,
+    TABLE,
     TEXT,
     TEXTS,
     ZONE,
@@ -68,7 +70,7 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
         repeat_window=DURATION,
         log_reset=choice(*LOG_RESETS),
         roll_after=DURATION,
-        past=or_table(ANY_TABLE, _PAST | _PAST_QUERY),
+        past=evolve(or_table(TABLE, _PAST | _PAST_QUERY), forms=lambda: {"sql": _PAST_QUERY, "": _PAST}),
     )
 
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:

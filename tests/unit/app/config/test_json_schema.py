@@ -75,6 +75,16 @@ group = ["state"]
 measures = { n = "count(*)", paid = { measure = "count(*)", where = "state = 'paid'" } }
 updated_at = "at"
 past = { sql = "SELECT state, count(*) AS n FROM old GROUP BY state", tables = { old = { path = "old" } } }
+[pipelines.files]
+service = "bulk_merge"
+changelog = "orders"
+key = ["id"]
+bulk = { path = "dump", format = "csv", delimiter = ";", search_ts = 2024-03-01T09:00:00Z, chunk_rows = 10 }
+[pipelines.database]
+service = "bulk_merge"
+changelog = "orders"
+key = ["id"]
+bulk = { jdbc = "jdbc:postgresql://db/shop", table = "orders", password = "${PASSWORD}" }
 """
 
 
@@ -89,6 +99,14 @@ past = { sql = "SELECT state, count(*) AS n FROM old GROUP BY state", tables = {
         ('n = "count(*)"', "n = 5", "pipelines.states.measures.n: 5 is not valid under any"),
         ('"${EVERY}"', "-1", "backend.compact_every: -1 is not valid under any"),
         ("updated_at", "updatedat", "pipelines.states: Additional properties are not allowed ('updatedat'"),
+        ('path = "dump"', 'paht = "dump"', "pipelines.files.bulk: Additional properties are not allowed ('paht'"),
+        ('path = "dump", ', "", "pipelines.files.bulk: 'path' is a required property"),
+        ("chunk_rows = 10", 'chunk_rows = "ten"', "pipelines.files.bulk.chunk_rows: 'ten' is not valid under any"),
+        ('format = "csv"', 'format = "cvs"', "pipelines.files.bulk.format: 'cvs' is not one of"),
+        ("jdbc = ", "jdcb = ", "pipelines.database.bulk: Additional properties are not allowed ('jdcb'"),
+        ("table =", "path =", "pipelines.database.bulk: Additional properties are not allowed ('path'"),
+        ("sql = ", "path = ", "pipelines.states.past: Additional properties are not allowed ('tables'"),
+        (', tables = { old = { path = "old" } }', "", "pipelines.states.past: 'tables' is a required property"),
         ("[backend.spark]", "[bakend.spark]", "Additional properties are not allowed ('bakend'"),
     ],
 )
