@@ -198,6 +198,8 @@ class _Loader:
         backend = self._backend()
         sources = {name: self._source(("sources", name)) for name in self.document.table(("sources",))}
         pipelines = {name: self._pipeline(("pipelines", name), sources) for name in self.document.table(("pipelines",))}
+        for name, each in pipelines.items():
+            self._check_expiry(("pipelines", name), each.expire_every, each.retain or backend.retain)
         self._check_outputs(pipelines)
         if whole:
             self._check_idle(sources, pipelines)
@@ -223,8 +225,7 @@ class _Loader:
         values = self.document.section(path, {**BACKEND, "name": Key(choice(*available()), required=True)})
         self.document.build((*path, "name"), lambda: load_backend(values["name"]))
         settings = BackendSettings(**{**values, "retain": self._retention((*path, "retain"))})
-        if settings.expire_every and settings.retain.endless:
-            raise self.document.error((*path, "expire_every"), f"needs a retention: add {_SOME_RETENTION}")
+        self._check_expiry(path, settings.expire_every, settings.retain)
         self.document.build((*path, "spark"), lambda: check_settings(settings.spark))
         backend = self.document.build((*path, "engine"), lambda: chosen_backend(settings))
         if settings.local_mb is not None and not backend.engines:
@@ -236,6 +237,10 @@ class _Loader:
                 (*path, "path"), f"is missing; backend {settings.name} needs a folder for its tables"
             )
         return evolve(settings, path=self.document.build((*path, "path"), lambda: self._lake(settings.path or "")))
+
+    def _check_expiry(self, path: KeyPath, every: int | None, retain: Retention) -> None:
+        if every and retain.endless:
+            raise self.document.error((*path, "expire_every"), f"needs a retention: add {_SOME_RETENTION}")
 
     def _lake(self, path: str) -> str:
         folder = resolve(path, self.document.file.parent)

@@ -96,6 +96,14 @@ class TestReading:
         backend = deploy(given, HEADWATER_BACKEND__RETAIN__VERSIONS="6").backend
         assert (backend.retain, backend.expire_every) == (Retention(6, timedelta(days=2)), 8)
 
+    @pytest.mark.parametrize(
+        ("backend", "pipeline"),
+        [("retain = { versions = 5 }", "expire_every = 8"), ("", "retain = { versions = 5 }\nexpire_every = 8")],
+    )
+    def test_a_pipeline_expires_by_its_own_retention_or_that_of_the_backend(self, deploy, backend, pipeline):
+        text = changed('path = "lake"', f'path = "lake"\n{backend}', f"{GOOD}{pipeline}\n")
+        assert deploy(text).pipelines["contract_rank"].expire_every == 8
+
     def test_a_kafka_source(self, deploy):
         source = deploy(GOOD + KAFKA, BROKER_PASSWORD="s3cret").sources["orders"]
         options = {"sasl.password": "s3cret", "security.protocol": "SASL_SSL"}
@@ -208,6 +216,8 @@ class TestReading:
          '{ versions = 5 }, { duration = "2d" } or both'),
         ('path = "lake"', 'path = "lake"\nretain = 5', "deploy.toml:4: backend.retain: 5 is not a table of keys"),
         ('path = "lake"', 'path = "lake"\nexpire_every = 8', "deploy.toml:4: backend.expire_every: needs a "
+         'retention: add retain = { versions = 5 }, { duration = "2d" } or both'),
+        ('segment = "1d"', 'segment = "1d"\nexpire_every = 8', "deploy.toml:25: pipelines.contract_rank.expire_every: needs a "
          'retention: add retain = { versions = 5 }, { duration = "2d" } or both'),
         ('"delta"', '"iceberg"', "deploy.toml:2: backend.name: 'iceberg' is unknown; allowed: delta, hudi-cow, hudi-mor, memory"),
         ('"delta"', '"detla"', "deploy.toml:2: backend.name: 'detla' is unknown; allowed: delta, hudi-cow, hudi-mor, memory; did you mean "

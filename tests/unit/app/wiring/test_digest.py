@@ -88,7 +88,7 @@ READERS = {"order_lines", "customer_worth"}
         ("pipelines.order_lines.align", '"at"', READERS),
         ("pipelines.customer_worth.align", '"at"', {"customer_worth"}),
         ("pipelines.orders.retain", "{ versions = 3 }", set()),
-        ("pipelines.orders.expire_every", "7", set()),
+        ("pipelines.orders.expire_every", "0", set()),
         ("backend.compact_every", "7", set()),
         ("run.retries", "7", set()),
         ("alerts.webhook", '"https://example.org"', set()),
