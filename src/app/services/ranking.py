@@ -13,7 +13,7 @@ from ...domain.ports import Source
 from ...domain.service.ranking import METHODS, Ranking, RankingSettings
 from ...domain.service.segments import Segments
 from ...domain.source.record_spec import REFUSE, WARN
-from ...domain.table.schema import Schema
+from ...domain.table.schema import NUMBERS, Schema
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
 from ..document.value_types import NUMBER_OR_TEXT, SOME_TEXTS, TEXT, TEXTS, ZONE, choice, keys_of, whole
@@ -99,6 +99,12 @@ def _check_old_images(table: Section, source: SourceSettings) -> None:
 
 def _check_segments(table: Section, schema: Schema, order_by: str) -> None:
     """Check the segment and then the offset, so that an error names the line of the wrong key."""
+    if schema[order_by].name in NUMBERS and not table.has("segment"):
+        raise table.error(
+            f"is missing; column {order_by!r} is a {schema[order_by].ddl}, so write the length of a segment as a number"
+            " in its unit, such as 1000",
+            "segment",
+        )
     for key, offset in (("segment", "0s"), ("offset", table["offset"])):
         cut = partial(Segments.of, order_by, schema[order_by], interval=table["segment"], offset=offset)
         table.build(partial(cut, zone=table["time_zone"], nulls_lowest=False), key)

@@ -50,3 +50,12 @@ def test_a_column_that_is_also_the_descending_order_of_another_one_is_refused(de
     text = SAMPLE.replace("at timestamp", "at timestamp, `-at` timestamp").replace('order_by = "at"', order)
     with pytest.raises(ConfigError, match="'-at' is a column, and 'at' in descending order: leave one of both columns"):
         deploy(text)
+
+
+def test_segments_of_a_number_have_no_default_length(deploy, refusal):
+    text = SAMPLE.replace("at timestamp", "at bigint")
+    assert refusal(text) == (
+        "deploy.toml:12: pipelines.contract_rank.segment: is missing; column 'at' is a bigint, so write the length of a"
+        " segment as a number in its unit, such as 1000"
+    )
+    deploy(f"{text}segment = 1000\n")
