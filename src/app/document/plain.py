@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import timedelta
+from datetime import date, time, timedelta
 from os import PathLike, fspath
 from types import UnionType
 from typing import Any, TypeVar
@@ -21,8 +21,19 @@ def check_type(given: _T, kind: type | UnionType, expected: str) -> _T:
         ConfigError: it is of another type; `expected` says what it should be.
     """
     if not isinstance(given, kind):
-        raise ConfigError(f"{given!r} is not {expected}")
+        raise ConfigError(f"{shown(given)} is not {expected}")
     return given
+
+
+def shown(value: object) -> str:
+    """A value for messages. TOML reads a date or a time without quotes, which Python would show by its class.
+
+    >>> shown("a"), shown([date(2024, 1, 2), 1])
+    ("'a'", '[2024-01-02 (without quotes), 1]')
+    """
+    if isinstance(value, list):
+        return f"[{', '.join(map(shown, value))}]"
+    return f"{value} (without quotes)" if isinstance(value, date | time) else repr(value)
 
 
 def plain(value: Any) -> Any:

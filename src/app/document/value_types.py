@@ -18,7 +18,7 @@ from ...domain.source.dead_letter import LIMIT as SHARE_OR_ROWS
 from ...domain.source.dead_letter import Limit
 from ...domain.table.schema import Schema
 from .paths import check_local, without_file_scheme
-from .plain import check_type
+from .plain import check_type, shown
 
 
 @frozen
@@ -108,14 +108,14 @@ def _local(value: Any) -> str:
 
 def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
-        raise ConfigError(f"{value!r} is not {TEXTS.expects}")
+        raise ConfigError(f"{shown(value)} is not {TEXTS.expects}")
     return tuple(value)
 
 
 def _text_or_texts(value: Any) -> tuple[str, ...]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
-        raise ConfigError(f"{value!r} is not {TEXT_OR_TEXTS.expects}")
+        raise ConfigError(f"{shown(value)} is not {TEXT_OR_TEXTS.expects}")
     return tuple(texts)
 
 
@@ -127,7 +127,7 @@ def _some_texts(value: Any) -> tuple[str, ...]:
 
 def _topic(value: Any) -> str:
     if not isinstance(value, str) or not fullmatch(_TOPIC_NAME, value) or value in {".", ".."}:
-        raise ConfigError(f"{value!r} is not {TOPIC.expects}")
+        raise ConfigError(f"{shown(value)} is not {TOPIC.expects}")
     return value
 
 
@@ -148,13 +148,13 @@ def _servers(value: Any) -> str:
 
 def _lists(value: Any) -> tuple[tuple[str, ...], ...]:
     if not isinstance(value, list) or not all(isinstance(each, list) for each in value):
-        raise ConfigError(f"{value!r} is not {LISTS.expects}")
+        raise ConfigError(f"{shown(value)} is not {LISTS.expects}")
     return tuple(_texts(each) for each in value)
 
 
 def _whole(value: Any, least: int) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < least:
-        raise ConfigError(f"{value!r} is not a whole number of at least {least}")
+        raise ConfigError(f"{shown(value)} is not a whole number of at least {least}")
     return value
 
 
@@ -164,7 +164,7 @@ def _flag_or_text(text: str) -> bool | str:
 
 def _number_or_text(value: Any) -> str:
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise ConfigError(f"{value!r} is not {NUMBER_OR_TEXT.expects}")
+        raise ConfigError(f"{shown(value)} is not {NUMBER_OR_TEXT.expects}")
     return str(value)
 
 
@@ -179,7 +179,7 @@ def _duration(value: Any) -> timedelta:
 
 def _positive_duration(value: Any) -> timedelta:
     if not (duration := _duration(value)):
-        raise ConfigError(f"{value!r} is not {POSITIVE_DURATION.expects}")
+        raise ConfigError(f"{shown(value)} is not {POSITIVE_DURATION.expects}")
     return duration
 
 
@@ -187,7 +187,7 @@ def _zone(value: Any) -> str:
     try:
         ZoneInfo(_text(value))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ConfigError(f"{value!r} is not {ZONE.expects}") from error
+        raise ConfigError(f"{shown(value)} is not {ZONE.expects}") from error
     return str(value)
 
 
@@ -200,7 +200,7 @@ def _setting(name: str, value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str | int | float):
-        raise ConfigError(f"{name} = {value!r} is not a text, a number, true or false")
+        raise ConfigError(f"{name} = {shown(value)} is not a text, a number, true or false")
     return str(value)
 
 
@@ -273,7 +273,7 @@ def _int_or_text(text: str) -> int | str:
 
 def _limit(value: Any) -> Limit:
     if isinstance(value, bool) or not isinstance(value, str | int):
-        raise ConfigError(f"{value!r} is not {LIMIT.expects}")
+        raise ConfigError(f"{shown(value)} is not {LIMIT.expects}")
     return Limit.parse(value)
 
 

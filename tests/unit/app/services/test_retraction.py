@@ -110,6 +110,9 @@ def test_a_past_of_a_query(deploy, tmp_path):
         ('{ orders = "count(*)", amount = "sum(amount)" }', "{}", "18: pipelines.order_states.measures: measures needs at least one, "
          'such as { orders = "count(*)" }'),
         ('"sum(amount)"', "3", "18: pipelines.order_states.measures.amount: 3 is not a text"),
+        ('"sum(amount)"', "2024-01-01", "18: pipelines.order_states.measures.amount: 2024-01-01 (without quotes) is not a text"),
+        ('"UTC"', '"UTC"\nidentity = [2024-01-01]', "21: pipelines.order_states.identity: [2024-01-01 (without quotes)] is not a "
+         'list of texts such as ["a", "b"]'),
         ('"sum(amount)"', '"sum(mtime)"', "18: pipelines.order_states.measures.amount: 'sum(mtime)' is over a timestamp, "
          "whose sums do not cancel exactly; declare the column decimal(p,s) in the source's schema, or cast it to one"),
         ('"sum(amount)"', '{ measure = "count(*)", where = "user_id" }', "18: pipelines.order_states.measures.amount: `user_id` "
