@@ -268,14 +268,7 @@ class _Loader:
             self.document.check_columns((*path, key), values["schema"].names, values[key])
         if (event_time := values["event_time"]) and values["schema"][event_time].name not in TIMES:
             raise self.document.error((*path, "event_time"), f"column {event_time!r} must be a timestamp or date")
-        options = {name: values[name] for name in _OF_RECORDS if name in values}
-        if (form := values.get("format")) in REGISTRY_FORMATS:
-            options |= dict(zip(("format", "encoding"), REGISTRY_FORMATS[form], strict=True))
-        changes = self._changes(path, values, options.get("format"))
-        csv = self.document.build(path, lambda: CsvFormat(**table.fields(CsvFormat)))
-        useless = "" if options.get("format") == "csv" else csv.settings.partition(",")[0]
-        place = (*path, useless or "row_kind")
-        records = self.document.build(place, lambda: RecordSpec(**options, changes=changes, csv=csv))
+        records = self._records(path, table)
         return SourceSettings(
             str(path[-1]),
             kind.parse(table),
@@ -285,6 +278,19 @@ class _Loader:
             values["idle_after"],
             self.document.place(path),
         )
+
+    def _records(self, path: KeyPath, table: Section) -> RecordSpec:
+        values = table.values
+        options = {name: values[name] for name in _OF_RECORDS if name in values}
+        if (form := values.get("format")) in REGISTRY_FORMATS:
+            options |= dict(zip(("format", "encoding"), REGISTRY_FORMATS[form], strict=True))
+        changes = self._changes(path, values, options.get("format"))
+        csv = self.document.build(path, lambda: CsvFormat(**table.fields(CsvFormat)))
+        if is_csv := options.get("format") == "csv":
+            self.document.build((*path, "schema"), lambda: csv.check(values["schema"]))
+        useless = "" if is_csv else csv.settings.partition(",")[0]
+        place = (*path, useless or "row_kind")
+        return self.document.build(place, lambda: RecordSpec(**options, changes=changes, csv=csv))
 
     def _changes(self, path: KeyPath, values: Mapping[str, Any], form: str | None) -> ChangeSpec:
         """Read the keys of a changelog; errors name the line of each key."""

@@ -7,6 +7,7 @@ import re
 from attrs import fields, frozen
 
 from ..errors import ConfigError
+from ..table.schema import Schema
 
 _DELIMITER = r"[\t!#-/:-@\[-`{-~ ]"
 _MARK = r"[!-/:-@\[-`{-~]"
@@ -51,6 +52,18 @@ class CsvFormat:
             used[mark] = name
         if self.escape and not self.quote:
             raise ConfigError("escape has no effect without quote; leave it out")
+
+    def check(self, schema: Schema) -> None:
+        """Check that records can have the columns of a schema.
+
+        Raises:
+            ConfigError: a column is nested.
+        """
+        if nested := [each for each in schema.columns if each.type.is_nested]:
+            raise ConfigError(
+                f"column {nested[0].name!r} is {nested[0].type.ddl}, and csv has no nested values: declare it as"
+                " string, or read JSON or Parquet"
+            )
 
     @property
     def settings(self) -> str:

@@ -101,11 +101,8 @@ class RecordSpec:
     def _check_csv(self) -> None:
         if (given := self.csv.settings) and self.format != "csv":
             raise ConfigError(f"{given} is for format csv; {self.format} has none")
-        if self.format == "csv" and (nested := [each for each in self.schema.columns if each.type.is_nested]):
-            raise ConfigError(
-                f"column {nested[0].name!r} is {nested[0].type.ddl}, and csv has no nested values: declare it as"
-                " string, or read JSON or Parquet"
-            )
+        if self.format == "csv":
+            self.csv.check(self.schema)
 
     def _check_abilities(self) -> None:
         if self.encoding != TEXT and (self.format, self.encoding) not in REGISTRY_FORMATS.values():

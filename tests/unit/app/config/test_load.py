@@ -245,6 +245,8 @@ class TestReading:
         ("amount decimal(18,2)", "amount money", "deploy.toml:13: sources.contracts.schema: unknown column type 'money'; "
          "known: bigint, binary, boolean, date, double, float, int, smallint, string, timestamp, timestamp_ntz, tinyint, "
          "decimal(p,s), array<type>, struct<name:type,...>, map<type,type>"),
+        ('format = "json"\nschema = "', 'format = "csv"\nschema = "tags array<int>, ', "deploy.toml:13: sources.contracts.schema: "
+         "column 'tags' is array<int>, and csv has no nested values: declare it as string, or read JSON or Parquet"),
         ('event_time = "sign_time"', 'event_time = "signtime"', "deploy.toml:14: sources.contracts.event_time: no such "
          "column: 'signtime' is unknown; allowed: project_id, contract_id, sign_time, amount; did you mean 'sign_time'?"),
         ('event_time = "sign_time"', 'event_time = "amount"', "deploy.toml:14: sources.contracts.event_time: column "
