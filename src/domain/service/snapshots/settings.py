@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import ClassVar, TypeAlias
@@ -21,6 +22,10 @@ MARKERS = "markers"
 
 
 Input: TypeAlias = "ViewOf | PlainTable"
+
+
+_TABLE = re.compile("[A-Za-z][A-Za-z0-9_]{0,199}")
+"""The names of published tables: folders are named after them."""
 
 
 @frozen
@@ -53,6 +58,10 @@ class SnapshotSettings:
             raise ConfigError("every must be longer than 0; write a duration such as '15m'")
         for key, names in (("inputs", self.inputs), ("tables", self.tables)):
             check_names(key, names)
+        if odd := [name for name in self.tables if not _TABLE.fullmatch(name)]:
+            raise ConfigError(
+                f"tables: the name {odd[0]!r} must be 1 to 200 letters (a to z), digits and underscores, a letter first"
+            )
         if MARKERS in {name.lower() for name in self.tables}:
             raise ConfigError(
                 f"tables: a published table cannot be called {MARKERS!r}, the name of the table of versions; rename it"

@@ -102,6 +102,8 @@ def test_any_pipeline_has_a_retention_of_its_own(deploy):
         ),
         ('shop_dim = "SELECT', 'markers = "SELECT', "deploy.toml:23: pipelines.shop_dim.tables: a published table cannot be called"),
         ('shop_dim = "SELECT', '"a b" = "SELECT', "deploy.toml:23: pipelines.shop_dim.tables: 'a b' must be letters"),
+        ('shop_dim = "SELECT', '"größe" = "SELECT', "deploy.toml:23: pipelines.shop_dim.tables: the name 'größe' must be 1 to 200 letters (a to z)"),
+        ('shop_dim = "SELECT', f'{"x" * 201} = "SELECT', "deploy.toml:23: pipelines.shop_dim.tables: the name 'xxx"),
         ('"parquet"', '"parquet", at = 1', "deploy.toml:19: pipelines.shop_dim.inputs.tags.at: unknown key; allowed: format, path"),
         ('tags = { path = "in/tags", format = "parquet" }', "tags = 1", "deploy.toml:19: pipelines.shop_dim.inputs.tags: 1 is not"),
         ('every = "15m"\n', "", "deploy.toml:17: pipelines.shop_dim.every: is missing; it is a duration"),
