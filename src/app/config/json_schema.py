@@ -12,7 +12,7 @@ from ..registry.backends import available as backends
 from ..registry.sources import load_source_kind, source_kinds
 from ..services import kind as services
 from ..services.keys import RETAIN
-from .load import ALERTS, BACKEND, RUN, TELEMETRY, source_keys
+from .keys import ALERTS, BACKEND, RUN, TELEMETRY, source_keys
 
 _DRAFT = "http://json-schema.org/draft-07/schema#"
 _FROM_ENVIRONMENT = {"type": "string", "pattern": r"\$\{\w+\}"}

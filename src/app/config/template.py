@@ -14,7 +14,7 @@ from ..document.document import quoted_key
 from ..document.value_types import Key, did_you_mean
 from ..registry.sources import load_source_kind
 from ..services import kind as services
-from .load import ALERTS, BACKEND, RUN, TELEMETRY, source_keys
+from .keys import ALERTS, BACKEND, RUN, TELEMETRY, source_keys
 
 _ORDERS = {
     "kind": "files",

@@ -14,7 +14,7 @@ import pytest
 from headwater import Headwater, Label
 from headwater.app.api import options
 from headwater.app.api.declarations import Declarations
-from headwater.app.config.load import ALERTS, BACKEND, RUN, TELEMETRY, source_keys
+from headwater.app.config.keys import ALERTS, BACKEND, RUN, TELEMETRY, source_keys
 from headwater.app.registry.sources import load_bulk_kind, load_source_kind, source_kinds
 from headwater.app.services import kind as services
 from headwater.app.services.keys import PLAIN_TABLE, PUBLISH, RETAIN
