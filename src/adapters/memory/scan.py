@@ -14,7 +14,7 @@ import polars as pl
 from ...domain.errors import ConfigError, NotSupported, first_line
 from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
-from ..shared.table_folders import LOGS, check_no_table
+from ..shared.table_folders import LOGS, check_exists, check_no_table
 
 # Spark has no unsigned integers.
 _AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
@@ -58,9 +58,8 @@ def _files(path: str, format_: str) -> list[Path]:
         raise NotSupported(f"reading {format_} tables", "memory", "use a backend on Spark, or export it to parquet")
     if format_ not in _READERS:
         raise ConfigError(f"unknown format {format_!r} of {path}; known: {', '.join([*_READERS, *LOGS])}")
+    check_exists(path, f"a {format_} file or a folder of them")
     place = Path(path)
-    if not place.exists():
-        raise ConfigError(f"there is nothing at {path}; put a {format_} file or a folder of them there")
     if place.is_file():
         return [place]
     entries = list(place.iterdir())

@@ -3,12 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from pathlib import Path
 from types import MappingProxyType
 
 from ...domain.errors import ConfigError
 
 LOGS = MappingProxyType({"delta": "_delta_log", "hudi": ".hoodie"})
 """The folder with a table's log, by format."""
+
+
+def check_exists(path: str, what: str) -> None:
+    """Refuse a local path with no file or folder; `what` should be there, for the message.
+
+    Raises:
+        ConfigError: nothing is there, or the path cannot be looked up.
+    """
+    try:
+        there = Path(path).exists()
+    except OSError as error:  # it is too long, for example
+        raise ConfigError(f"{path} cannot be read: {error.strerror}; correct the path") from error
+    if not there:
+        raise ConfigError(f"there is nothing at {path}; put {what} there")
 
 
 def check_no_table(folder: str, names: Collection[str]) -> None:

@@ -109,14 +109,20 @@ def _local(value: Any) -> str:
 def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
         raise ConfigError(f"{shown(value)} is not {TEXTS.expects}")
-    return tuple(value)
+    return _once(value)
+
+
+def _once(texts: list[str]) -> tuple[str, ...]:
+    if twice := sorted({each for each in texts if texts.count(each) > 1}):
+        raise ConfigError(f"{twice[0]!r} is given twice; name it once")
+    return tuple(texts)
 
 
 def _text_or_texts(value: Any) -> tuple[str, ...]:
     texts = [value] if isinstance(value, str) else value
     if not isinstance(texts, list) or not all(isinstance(each, str) for each in texts):
         raise ConfigError(f"{shown(value)} is not {TEXT_OR_TEXTS.expects}")
-    return tuple(texts)
+    return _once(texts)
 
 
 def _some_texts(value: Any) -> tuple[str, ...]:
@@ -132,10 +138,7 @@ def _topic(value: Any) -> str:
 
 
 def _topics(value: Any) -> tuple[str, ...]:
-    names = tuple(map(_topic, _some_texts(value)))
-    if twice := sorted({each for each in names if names.count(each) > 1}):
-        raise ConfigError(f"{twice[0]!r} is given twice; name it once")
-    return names
+    return tuple(map(_topic, _some_texts(value)))
 
 
 def _servers(value: Any) -> str:
@@ -287,7 +290,8 @@ TEXT = Kind("a text", _text, json=_A_TEXT)
 PATH = Kind("a path, or a URI such as 's3a://bucket/lake'", _path, json=_A_TEXT)
 LOCAL_PATH = Kind("a local path", _local, json=_A_TEXT)
 LIMIT = Kind(SHARE_OR_ROWS, _limit, json={"type": ["string", "integer"]})
-TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None, json={"type": "array", "items": _A_TEXT})
+_DISTINCT = {"type": "array", "items": _A_TEXT, "uniqueItems": True}
+TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None, json=_DISTINCT)
 SOME_TEXTS = Kind('at least one text, such as ["a"]', _some_texts, None, json={**TEXTS.json, "minItems": 1})
 TOPIC = Kind(
     "a name for a Kafka topic: at most 249 letters, digits, dots, underscores and hyphens",
@@ -300,7 +304,7 @@ ANY_TEXT = _of_type(str, "a text, which may be empty", json={"type": "string"})
 TEXT_OR_TEXTS = Kind(
     'a text, or a list of texts such as ["", "NULL"]',
     _text_or_texts,
-    json={"type": ["string", "array"], "items": {"type": "string"}},
+    json={"type": ["string", "array"], "items": {"type": "string"}, "uniqueItems": True},
 )
 LISTS = Kind('a list of lists such as [["a", "b"], []]', _lists, None, json={"type": "array", "items": TEXTS.json})
 FLAG = _of_type(bool, "true or false", _flag_or_text, json={"type": "boolean"})

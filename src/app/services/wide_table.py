@@ -154,7 +154,7 @@ class _Topic:
         named, selected = self.section["columns"], self.section["select"]
         self.section.check_columns("columns", self.schema)
         for name in named:
-            if name in selected or named.count(name) > 1:
+            if name in selected:
                 raise self.section.error(f"column {name!r} is given twice; name it once", "columns")
             if name not in self.key:
                 yield self._bare(name)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -179,14 +178,14 @@ class _Checker(Columns):
 
     def plain(self, key: str, table: PlainTable) -> nw.LazyFrame[Any] | None:
         from ...adapters.memory.scan import columns_at
+        from ...adapters.shared.table_folders import check_exists
 
         with prefix_errors(key):
             if self.queries is not None:
                 return columns_at(table.path, table.format)
             if _is_pattern(table.path):
                 return None
-            if not Path(table.path).exists():
-                raise ConfigError(f"there is nothing at {table.path}; put a {table.format} table there")
+            check_exists(table.path, f"a {table.format} table")
         try:
             return columns_at(table.path, table.format)
         except HeadwaterError:

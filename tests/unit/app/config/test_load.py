@@ -219,6 +219,10 @@ class TestReading:
          'retention: add retain = { versions = 5 }, { duration = "2d" } or both'),
         ('segment = "1d"', 'segment = "1d"\nexpire_every = 8', "deploy.toml:25: pipelines.contract_rank.expire_every: needs a "
          'retention: add retain = { versions = 5 }, { duration = "2d" } or both'),
+        ('["contract_id"]', '["contract_id", "contract_id"]', "deploy.toml:21: pipelines.contract_rank.id: 'contract_id' is "
+         "given twice; name it once"),
+        ('segment = "1d"', 'segment = "1d"\ntie_break = ["amount", "amount"]', "deploy.toml:25: pipelines.contract_rank.tie_break: "
+         "'amount' is given twice; name it once"),
         ('"delta"', '"iceberg"', "deploy.toml:2: backend.name: 'iceberg' is unknown; allowed: delta, hudi-cow, hudi-mor, memory"),
         ('"delta"', '"detla"', "deploy.toml:2: backend.name: 'detla' is unknown; allowed: delta, hudi-cow, hudi-mor, memory; did you mean "
          "'delta'?"),

@@ -126,7 +126,7 @@ def test_every_key(deploy):
         ),
         ('[["page"], []]', '[["score"]]', "column 'score' is a double, by which rows cannot be counted exactly"),
         ('[["page"], []]', "[]", r"dimensions needs at least one set, such as \[\["),
-        ('[["page"], []]', '[["page", "page"]]', r"dimensions: a column is listed twice in \['page', 'page'\]"),
+        ('[["page"], []]', '[["page", "page"]]', "dimensions: 'page' is given twice; name it once"),
         ('[["page"], []]', '[["page", "country"], ["country", "page"]]', "dimensions: a set is listed twice"),
         (
             'uv = "count(',

@@ -149,7 +149,7 @@ _EXPLODED = "explode(split(cast(items as string), ','))"
          "city, updated_at"),
         ('["name", "city"]', '["shop_id"]', "18: pipelines.shop.topics.info: topic 'info' gives no column besides the key; name some "
          "under columns or select"),
-        ('["name", "city"]', '["name", "name"]', "20: pipelines.shop.topics.info.columns: column 'name' is given twice; name it once"),
+        ('["name", "city"]', '["name", "name"]', "20: pipelines.shop.topics.info.columns: 'name' is given twice; name it once"),
         ('sequence = ["updated_at"]\n', "", "18: pipelines.shop.topics.info.sequence: is missing; it is at least one text, such as "
          '["a"]'),
         ('["updated_at"]', '["updated"]', "21: pipelines.shop.topics.info.sequence: '`updated`': no column 'updated'; there are: "
