@@ -18,8 +18,7 @@ PYTEST = POLARS_MAX_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist works
 # What needs neither Spark nor a broker, and where most of it stands.
 IN_MEMORY := not delta and not hudi and not kafka and not postgres and not mariadb
 FAST := tests/unit tests/changelog features \
-  $(patsubst %,tests/contract/test_%.py,memory read_optimized reference sources) \
-  $(patsubst %,tests/faults/test_%.py,clocks dying_writers ledger_entries open_readers torn_files)
+  $(patsubst %,tests/contract/test_%.py,memory read_optimized reference sources)
 # Spark 3.5 runs on Java 17; where there is none, a wheel brings it.
 JAVA := $(if $(JAVA_HOME),$(JAVA_HOME)/bin/java,java)
 JDK := $(shell "$(JAVA)" -version 2>&1 | grep -q 'version "17' || echo ,jdk)

@@ -18,5 +18,5 @@ pytest_plugins = [
 
 # Speed is measured in benchmarks/: a busy machine fails no test.
 settings.register_profile("headwater", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("quick", settings.get_profile("headwater"), max_examples=20)
+settings.register_profile("quick", settings.get_profile("headwater"), max_examples=10)
 settings.load_profile("headwater")

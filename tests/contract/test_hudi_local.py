@@ -25,7 +25,19 @@ from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_committing import CommittingContract
 from headwater.testing.store_contract import StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, spec_of
-from headwater.testing.store_keeping import expire
+from headwater.testing.store_history import (
+    ChangesContract,
+    FencingContract,
+    MarksContract,
+    RollbackContract,
+    UpkeepContract,
+)
+from headwater.testing.store_keeping import ExpiringContract, LeasesContract, expire
+from headwater.testing.store_loading import LoadingContract
+from headwater.testing.store_merging import MergingContract
+from headwater.testing.store_nested import NestedContract
+from headwater.testing.store_reading import EnsureContract, ReadingContract, ValuesContract
+from headwater.testing.store_whole import WholeContract
 from tests.contract import test_hudi, test_hudi_expiring
 from tests.contract.turns import TakingTurns
 
@@ -108,8 +120,29 @@ class LocalHudi(Locally, test_hudi.Hudi):  # type: ignore[misc]
     pass
 
 
-class TestMergeOnRead(LocalHudi, StoreContract):
+class TestMergeOnRead(
+    LocalHudi,
+    EnsureContract,
+    ReadingContract,
+    ValuesContract,
+    CommittingContract,
+    LoadingContract,
+    NestedContract,
+    MarksContract,
+    FencingContract,
+    RollbackContract,
+    UpkeepContract,
+    ExpiringContract,
+    LeasesContract,
+    ChangesContract,
+    WholeContract,
+):
     pass
+
+
+@pytest.mark.slow
+class TestMergeOnReadInFull(LocalHudi, MergingContract):
+    """Its folds are the domain's; `TestFolded` compares them with those of the Spark engine."""
 
 
 @pytest.mark.slow
