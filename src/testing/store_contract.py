@@ -15,14 +15,11 @@ from .store_reading import EnsureContract, ReadingContract, ValuesContract
 from .store_whole import WholeContract
 
 
-class StoreContract(
+class OperationsContract(
     EnsureContract,
     ReadingContract,
-    ValuesContract,
     CommittingContract,
     LoadingContract,
-    MergingContract,
-    NestedContract,
     MarksContract,
     FencingContract,
     RollbackContract,
@@ -30,6 +27,9 @@ class StoreContract(
     ExpiringContract,
     LeasesContract,
     ChangesContract,
-    WholeContract,
 ):
-    """Tests of all methods of `KeptStore`."""
+    """Tests of all methods of `KeptStore`, on tables of plain values."""
+
+
+class StoreContract(OperationsContract, ValuesContract, MergingContract, NestedContract, WholeContract):
+    """Tests of all methods, of every kind of value and table, and of the merge rules."""

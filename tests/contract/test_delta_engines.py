@@ -15,20 +15,11 @@ from headwater.adapters.delta.local.folder import LocalFolder
 from headwater.adapters.delta.local.log import LocalLog
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.testing.frames import SparkFrames
-from headwater.testing.store_committing import CommittingContract
+from headwater.testing.store_contract import OperationsContract
 from headwater.testing.store_harness import StoreHarness, bag, spec_of
-from headwater.testing.store_history import (
-    ChangesContract,
-    FencingContract,
-    MarksContract,
-    RollbackContract,
-    UpkeepContract,
-)
-from headwater.testing.store_keeping import ExpiringContract, LeasesContract
-from headwater.testing.store_loading import LoadingContract
 from headwater.testing.store_merging import MergingContract
 from headwater.testing.store_nested import NestedContract
-from headwater.testing.store_reading import EnsureContract, ReadingContract, ValuesContract
+from headwater.testing.store_reading import ValuesContract
 from headwater.testing.store_whole import WholeContract
 
 from .test_delta_expiring import NAMES, Crashes, Log, Races, SparkLake
@@ -55,20 +46,7 @@ class BothEngines(SparkFrames, StoreHarness):
         return cast("KeptStore", TakingTurns(local, spark, self.turns, self.spark))
 
 
-class TestTurns(
-    BothEngines,
-    EnsureContract,
-    ReadingContract,
-    CommittingContract,
-    LoadingContract,
-    MarksContract,
-    FencingContract,
-    RollbackContract,
-    UpkeepContract,
-    ExpiringContract,
-    LeasesContract,
-    ChangesContract,
-):
+class TestTurns(BothEngines, OperationsContract):
     pass
 
 

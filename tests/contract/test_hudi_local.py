@@ -23,20 +23,12 @@ from headwater.domain.table.merge import Latest, Sum
 from headwater.domain.table.schema import Schema
 from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_committing import CommittingContract
-from headwater.testing.store_contract import StoreContract
+from headwater.testing.store_contract import OperationsContract, StoreContract
 from headwater.testing.store_harness import StoreHarness, TableDriver, bag, spec_of
-from headwater.testing.store_history import (
-    ChangesContract,
-    FencingContract,
-    MarksContract,
-    RollbackContract,
-    UpkeepContract,
-)
-from headwater.testing.store_keeping import ExpiringContract, LeasesContract, expire
-from headwater.testing.store_loading import LoadingContract
+from headwater.testing.store_keeping import expire
 from headwater.testing.store_merging import MergingContract
 from headwater.testing.store_nested import NestedContract
-from headwater.testing.store_reading import EnsureContract, ReadingContract, ValuesContract
+from headwater.testing.store_reading import ValuesContract
 from headwater.testing.store_whole import WholeContract
 from tests.contract import test_hudi, test_hudi_expiring
 from tests.contract.turns import TakingTurns
@@ -120,23 +112,7 @@ class LocalHudi(Locally, test_hudi.Hudi):  # type: ignore[misc]
     pass
 
 
-class TestMergeOnRead(
-    LocalHudi,
-    EnsureContract,
-    ReadingContract,
-    ValuesContract,
-    CommittingContract,
-    LoadingContract,
-    NestedContract,
-    MarksContract,
-    FencingContract,
-    RollbackContract,
-    UpkeepContract,
-    ExpiringContract,
-    LeasesContract,
-    ChangesContract,
-    WholeContract,
-):
+class TestMergeOnRead(LocalHudi, OperationsContract, ValuesContract, NestedContract, WholeContract):
     pass
 
 
