@@ -21,6 +21,7 @@ class ViewSpec:
         takes_as_of: whether it can be read as of an event time.
         timed: whether such a read is exact: it has the rows of that time, not only those up to it.
         curve_zone: the time zone in which it is drawn as a curve; None if it is not a curve.
+        null_keys: whether key columns may be null; as in SQL's GROUP BY, null is then a value of its own.
     """
 
     name: str
@@ -32,3 +33,4 @@ class ViewSpec:
     takes_as_of: bool = False
     timed: bool = False
     curve_zone: str | None = None
+    null_keys: bool = False

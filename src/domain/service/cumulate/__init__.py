@@ -75,5 +75,12 @@ class Cumulate(Service):
         """Read a view; see `Service.read`. `as_of` leaves out later ticks."""
         return self._views.view(spec, at.snapshot, at.as_of)
 
+    def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        columns = keys.collect_schema().names()
+        dimensions = [each for each in self._settings.dimension_schema.names if each in columns]
+        groups = keys.select(dimensions).unique() if dimensions else None
+        rows = self._views.view(self.known(name), at.snapshot, at.as_of, groups)
+        return rows.join(keys, on=columns, how="semi")  # in the tables, null is a value of its type
+
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         return self._views.changes(spec, before, after)

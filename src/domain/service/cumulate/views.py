@@ -48,6 +48,7 @@ def view_specs(settings: CumulateSettings) -> tuple[ViewSpec, ...]:
             sort,
             "the running totals of each group at each tick, latest revision",
             takes_as_of=True,
+            null_keys=True,
         ),
         ViewSpec(
             "revisions",
@@ -88,6 +89,7 @@ def _ticks_of(settings: CumulateSettings, dimensions: tuple[str, ...]) -> ViewSp
         key,
         f"the ticks of {label}",
         takes_as_of=True,
+        null_keys=True,
     )
 
 
@@ -113,12 +115,17 @@ class CumulateViews:
     ticks: Ticks
     engine: FrameEngine
 
-    def view(self, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None) -> nw.LazyFrame[Any]:
-        """Return the rows of a view; `as_of` (UTC) leaves out later ticks."""
+    def view(
+        self, spec: ViewSpec, snapshot: Snapshot, as_of: datetime | None, groups: nw.LazyFrame[Any] | None = None
+    ) -> nw.LazyFrame[Any]:
+        """Return the rows of a view; `as_of` (UTC) leaves out later ticks. With `groups`, only theirs, if it has a key.
+
+        In `groups`, as in the tables, null is a value of its type.
+        """
         kind, _, label = spec.name.partition("_")
         if kind == "curve":
             return self._answer(self._draw_curve(label, snapshot, as_of), spec)
-        rows = self._answer(self._read_ticks(kind, label, snapshot, None), spec)
+        rows = self._answer(self._read_ticks(kind, label, snapshot, groups), spec)
         return rows if as_of is None else rows.filter(nw.col(self.settings.column_name(TICK)) <= as_of)
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:

@@ -117,12 +117,19 @@ class Lookups:
         return self.tables.keys[name]
 
     def _by_index(self, index: Index, wanted: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """The rows that the index finds, by its entries before the changes or by those of the changed rows."""
+        """The rows that the index finds, by its entries before the changes or by those of the changed rows.
+
+        All rows that it cannot have, because their key has a null, are among them.
+        """
         found = [self.snapshot.read(index.table.name, Matching(wanted))]
         if index.input in self.changes:
             found.append(self.entries(index)[1].join(wanted, on=list(index.by), how="semi"))
         keys = nw.concat([each.select(*index.key) for each in found]).unique()
-        return self.inputs[index.input].lookup(keys)
+        rows = self.inputs[index.input].lookup(keys)
+        if not index.null_keys:
+            return rows
+        has_null = nw.any_horizontal(*(nw.col(name).is_null() for name in index.key), ignore_nulls=False)
+        return nw.concat([rows, self.inputs[index.input].rows().filter(has_null)])
 
     def entries(self, index: Index) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
         """The index entries of an input's changed rows: before the change, and after it."""
@@ -149,7 +156,7 @@ class Lookups:
         return (
             self.evaluator.add_columns(rows, named)
             .select(*index.table.schema.names, *more)
-            .drop_nulls(subset=list(named))
+            .drop_nulls(subset=list(index.table.schema.names))
         )
 
 

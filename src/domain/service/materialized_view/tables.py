@@ -42,12 +42,14 @@ class Index:
     Args:
         input: the input's name.
         exprs: the indexed expressions.
-        table: has the values and the key of each row. Rows with a null value are left out.
+        table: has the values and the key of each row. Rows with a null value, or with null in their key, are left out.
+        null_keys: whether there may be rows with null in their key.
     """
 
     input: str
     exprs: tuple[SourceExpr, ...]
     table: TableSpec
+    null_keys: bool
 
     @property
     def by(self) -> tuple[str, ...]:
@@ -88,7 +90,7 @@ class ViewTables:
             columns = Schema((*values, *shapes.inputs[name].schema.select(keys[name]).columns))
             identity = identify((name, exprs))
             table = TableSpec(f"{settings.pipeline}.{names[identity]}", columns, key=columns.names)
-            indexes[identity] = Index(name, exprs, table)
+            indexes[identity] = Index(name, exprs, table, shapes.inputs[name].null_keys)
         rows = TableSpec(f"{settings.pipeline}.{ROWS}", shapes.schema, key=settings.key)
         return cls(rows, indexes, keys, TableSpec(f"{settings.pipeline}.{RECOMPUTED}", RECOMPUTED_COLUMNS))
 

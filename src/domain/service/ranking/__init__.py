@@ -26,7 +26,7 @@ from ..segments import Segments
 from .settings import METHODS, RankingSettings
 from .step import RankingStep
 from .tables import RankingTables
-from .views import RankingViews, view_specs
+from .views import RANKS, RankingViews, view_specs
 
 __all__ = ["METHODS", "Ranking", "RankingSettings"]
 
@@ -63,8 +63,13 @@ class Ranking(Service):
     def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
         """Return the rows of a view; see `Service.read`. `as_of` excludes rows whose order value is later."""
         if at.since is not None:
-            return self._views.rank_changes(self.known("ranks"), at.since, at.snapshot)
+            return self._views.rank_changes(self.known(RANKS), at.since, at.snapshot)
         return self._views.view(spec, at.snapshot, at.as_of)
+
+    def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        if name != RANKS or at.as_of is not None:  # these rank whole groups again
+            return super().lookup(name, at, keys)
+        return self._views.find_ranks(self.known(name), at.snapshot, keys)
 
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         return self._views.changes(spec, before, after)

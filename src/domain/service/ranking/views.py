@@ -22,6 +22,7 @@ from .cells import count_cells, rank_cells
 from .settings import RankingSettings
 from .tables import COUNT, DISTINCT, IN_CELL, RankingTables
 
+RANKS = "ranks"
 _BASE_COLUMNS, _CHANGE_COLUMNS = ("start", "end", "base_rank"), ("row_kind", "old_rank", "new_rank")
 _SIZE, _BASE, _TOTAL, _NEXT, _OLD = "_size", "_base", "_total", "_next", "_old"
 
@@ -37,7 +38,7 @@ def view_specs(settings: RankingSettings) -> tuple[ViewSpec, ...]:
     change_schema = Schema((column(kind, "string"), *schema.columns, column(old, "bigint"), column(new, "bigint")))
     return (
         ViewSpec(
-            "ranks", ranks, settings.id, sort, "each row with its rank in its group over all history", takes_as_of=True
+            RANKS, ranks, settings.id, sort, "each row with its rank in its group over all history", takes_as_of=True
         ),
         ViewSpec(
             "top", ranks, settings.id, sort, f"the rows with ranks 1 to {settings.top} of each group", takes_as_of=True
@@ -74,6 +75,13 @@ class RankingViews:
         """Return the rows of a view of a single snapshot; with `as_of`, without rows whose order value is later."""
         rows = self._rows(spec, snapshot, None) if as_of is None else self._rows_as_of(spec, snapshot, as_of)
         return rows.select(*spec.schema.names)
+
+    def find_ranks(self, spec: ViewSpec, snapshot: Snapshot, ids: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Return the rows of some ids with their ranks; `ids` has some or all of the id columns."""
+        rows = self.engine.persist(snapshot.read(self.tables.ranked.name, Matching(ids)))
+        groups = Matching(rows.select(*self.settings.group).unique())
+        cells = self._with_base(snapshot.read(self.tables.cells.name, groups))
+        return self._add_ranks(spec, rows, cells).select(*spec.schema.names)
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the net changes of a view between two snapshots. Only groups with a change are read."""

@@ -82,6 +82,12 @@ class Retraction(Service):
     def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
         return self._views.view(spec, at.snapshot)
 
+    def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        columns = keys.collect_schema().names()
+        groups = [each for each in self._settings.group if each in columns]
+        rows = self._views.view(self.known(name), at.snapshot, keys.select(groups).unique() if groups else None)
+        return rows.join(keys, on=columns, how="semi")  # in the tables, null is a value of its type
+
     def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the changes of a view; the key of `totals` may be empty. See `Service.view_changes`."""
         return self.read_changes(self.known(name), before, after)

@@ -34,13 +34,21 @@ def view_specs(settings: RetractionSettings) -> tuple[ViewSpec, ...]:
     additive = tuple(Column(measure.name, measure.type) for measure in settings.measures if measure.additive)
     by_day = (settings.day, *settings.group)
     return (
-        ViewSpec("totals", group.plus(*measures), settings.group, settings.group, "the measures of each group, now"),
+        ViewSpec(
+            "totals",
+            group.plus(*measures),
+            settings.group,
+            settings.group,
+            "the measures of each group, now",
+            null_keys=True,
+        ),
         ViewSpec(
             "deltas",
             Schema((day, *group.columns, *additive)),
             by_day,
             by_day,
             "by how much the changes of each day moved a group's counts and sums, signed",
+            null_keys=True,
         ),
         ViewSpec(
             "by_day",
@@ -48,6 +56,7 @@ def view_specs(settings: RetractionSettings) -> tuple[ViewSpec, ...]:
             by_day,
             by_day,
             "the measures of a group at the end of each day on which it changed",
+            null_keys=True,
         ),
     )
 

@@ -17,6 +17,7 @@ import narwhals as nw
 from ...epoch.batch import Batch
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
+from ...table.change import Matching
 from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
 from ..segments import Segments
@@ -55,7 +56,10 @@ class WideTable(Service):
         return self._step.step(batch, snapshot)
 
     def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
-        return self._views.view(spec, at.snapshot)
+        return self._views.view(spec, at.snapshot, Matching())
+
+    def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        return self._views.view(self.known(name), at.snapshot, Matching(keys))
 
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         return self._views.changes(spec, before, after)

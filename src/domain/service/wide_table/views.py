@@ -11,6 +11,7 @@ from attrs import frozen
 
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine
+from ...table.change import Matching
 from ...table.view_spec import ViewSpec
 from ..row_changes import read_row_changes
 from .settings import WideTableSettings
@@ -37,8 +38,8 @@ class WideTableViews:
     tables: WideTables
     engine: FrameEngine
 
-    def view(self, spec: ViewSpec, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        return self._select(spec, snapshot.read(self.tables.wide.name))
+    def view(self, spec: ViewSpec, snapshot: Snapshot, matching: Matching) -> nw.LazyFrame[Any]:
+        return self._select(spec, snapshot.read(self.tables.wide.name, matching))
 
     def changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the net changes of a view between two snapshots, computed from the changes of the table."""
