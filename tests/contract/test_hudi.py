@@ -31,6 +31,7 @@ from headwater.domain.errors import (
     EpochConflict,
     SchemaConflict,
     StoreUnavailable,
+    TableDamaged,
     VersionExpired,
 )
 from headwater.domain.table.change import Between, Change
@@ -264,13 +265,32 @@ class TestWriters(Hudi):
         with lock._storage_lock(folder, "x"):
             pass
 
-    def test_a_table_that_was_begun_and_never_made(self, store: HudiStore) -> None:
+    @pytest.mark.parametrize("made", [[], ["hoodie.properties", ".hoodie.properties.crc"]])
+    def test_a_table_that_was_begun_and_never_made(self, store: HudiStore, made: list[str]) -> None:
         table = self.table(store, NAMES)
         store._tables[NAMES.name].keep()  # as the first commit does, before Hudi makes the table
-        (self.root / "pipeline" / "items" / ".hoodie" / "timeline").mkdir(parents=True)
+        meta = self.root / "pipeline" / "items" / ".hoodie"
+        (meta / "timeline").mkdir(parents=True)
+        for name in made:  # by a writer that died before it wrote to them
+            (meta / name).touch()
         again = self.table(self.reopen(), NAMES)
         again.commit(append=[(1, 1, "a")])
         assert table.rows_at(again.newest) == bag((1, 1, "a"))
+
+    @pytest.mark.parametrize("damage", [Path.unlink, lambda file: file.write_bytes(b"")])
+    def test_a_table_with_commits_and_without_properties_is_not_made_again(
+        self, store: HudiStore, damage: Callable[[Path], object]
+    ) -> None:
+        table = self.table(store, NAMES)
+        table.commit(append=[(1, 1, "a")])
+        properties = self.root / "pipeline" / "items" / ".hoodie" / "hoodie.properties"
+        content = properties.read_bytes()
+        damage(properties)
+        with pytest.raises(TableDamaged, match=r"hoodie\.properties is empty or missing"):
+            self.table(self.reopen(), NAMES).commit(append=[(1, 2, "b")])
+        properties.unlink(missing_ok=True)
+        properties.with_name("hoodie.properties.backup").write_bytes(content)  # as Hudi does to change them
+        assert self.table(self.reopen(), NAMES).rows_at(table.newest) == bag((1, 1, "a"))
 
     def die_in_a_commit(self, table: TableDriver, rows: Sequence[Row]) -> None:
         """Begin a commit of rows of which the last cannot be computed."""

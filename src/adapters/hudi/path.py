@@ -32,6 +32,11 @@ class Folder:
         """Whether it contains a file or folder of this name."""
         return bool(self._system.exists(self._inside(name)))
 
+    def has_files(self, name: str) -> bool:
+        """Whether a folder inside it exists and contains files."""
+        folder = self._inside(name)
+        return bool(self._system.exists(folder)) and any(each.isFile() for each in self._system.listStatus(folder))
+
     def size(self, name: str) -> int | None:
         """The size of one of its files, in bytes; None if the file does not exist."""
         file = self._inside(name)

@@ -28,6 +28,7 @@ COLUMNS = f"{METADATA_PREFIX}columns"
 FOLDED = f"{METADATA_PREFIX}folded"
 """Metadata of an upkeep commit that left one row per key."""
 _META = ".hoodie"
+_PROPERTIES = f"{_META}/hoodie.properties"
 _COMMITS = frozenset({"commit", "deltacommit", "replacecommit"})
 _SECOND_DIGITS = 14
 _KEPT_INSTANTS = 256
@@ -120,8 +121,24 @@ class Timeline:
 
     @property
     def exists(self) -> bool:
-        """Whether any commit was ever started."""
-        return self._opened is not None or self.folder.holds(f"{_META}/hoodie.properties")
+        """Whether any commit was ever started.
+
+        A writer that dies while it creates a table leaves its properties empty or missing.
+
+        Raises:
+            TableDamaged: that is so although there are commits.
+        """
+        if self._opened is not None or self.folder.size(_PROPERTIES):
+            return True
+        backup = f"{_PROPERTIES}.backup"  # Hudi makes it when it changes them, and reads it if they are missing
+        if self.folder.holds(backup) and not self.folder.holds(_PROPERTIES):
+            return True
+        if self.folder.has_files(f"{_META}/timeline"):
+            raise TableDamaged(
+                f"the table in {self.folder.path} has commits, but {_PROPERTIES} is empty or missing; put it back from"
+                f" {backup}, if that is there, or from a backup of yours"
+            )
+        return False
 
     def delete_unfinished_table(self) -> None:
         """Delete the files of a writer that died while it created the table. Call it under the table's lock."""
