@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import and_
+
 import polars as pl
 from attrs import define
 
-_ASKED, _AT = "_asked", "_at"
 _NONE = 0
 """In place of the number of a row, which is counted from 1 here: no row."""
 _MOST_CHUNKS = 8
@@ -52,13 +54,14 @@ class KeyChains:
     def find(self, keys: pl.DataFrame) -> pl.Series:
         """The row of each key, null for an unknown one."""
         found = pl.repeat(None, keys.height, dtype=pl.UInt32, eager=True)
-        asked = keys.with_columns(self.slots[self._slots_of(keys)].alias(_AT), _count_up(0, keys.height).alias(_ASKED))
-        while (asked := asked.filter(pl.col(_AT) != _NONE)).height:
-            at = asked[_AT] - 1
-            there = self.keys[at]
-            same = pl.select(pl.all_horizontal(asked[name] == there[name] for name in there.columns)).to_series()
-            found.scatter(asked[_ASKED].filter(same), at.filter(same))
-            asked = asked.with_columns(self.before[at].alias(_AT)).filter(~same)
+        pairs = [(keys[name], self.keys[name]) for name in keys.columns]
+        asked, numbers = _count_up(0, keys.height), self.slots[self._slots_of(keys)]
+        # Column by column: each operation on a frame is planned as a query, which takes longer than a few keys do.
+        while (is_linked := numbers != _NONE).any():
+            asked, at = asked.filter(is_linked), numbers.filter(is_linked) - 1
+            same = reduce(and_, (mine[asked] == there[at] for mine, there in pairs))
+            found.scatter(asked.filter(same), at.filter(same))
+            asked, numbers = asked.filter(~same), self.before[at.filter(~same)]
         return found
 
     def add(self, keys: pl.DataFrame) -> pl.Series:
@@ -88,15 +91,14 @@ class KeyChains:
     def _link(self, new: pl.DataFrame) -> None:
         """Add keys that differ from those that are there, and from one another."""
         first = self.keys.height
-        left = pl.DataFrame({_ASKED: _count_up(first, new.height), _AT: self._slots_of(new)})
-        while left.height:
-            row, slot = left[_ASKED], left[_AT]
-            last = self.slots[slot]
+        rows, slots = _count_up(first, new.height), self._slots_of(new)
+        while rows.len():
+            last = self.slots[slots]
             # Of several keys in a slot the last one is written; the others come after it.
-            self.slots.scatter(slot, row + 1)
-            written = self.slots[slot] == row + 1
-            self.before.scatter(row.filter(written), last.filter(written))
-            left = left.filter(~written)
+            self.slots.scatter(slots, rows + 1)
+            is_written = self.slots[slots] == rows + 1
+            self.before.scatter(rows.filter(is_written), last.filter(is_written))
+            rows, slots = rows.filter(~is_written), slots.filter(~is_written)
         self.keys = pl.concat([self.keys, new])
         if self.keys.n_chunks() > _MOST_CHUNKS:
             self.keys = self.keys.rechunk()
