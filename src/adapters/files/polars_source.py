@@ -11,6 +11,7 @@ from attrs import define, field
 
 from ...domain.epoch.epoch import OffsetRange
 from ..memory_limit import check_room
+from ..records.absent_fields import warn_of_absent
 from ..records.decoder import take_counts
 from ..records.polars_rows import polars_dead_letters, polars_rows
 from ..records.shapes.decoders import ShapeDecoders
@@ -46,7 +47,10 @@ class PolarsFileSource(FileSource):
     def _read(self, offsets: OffsetRange, *, lean: bool) -> nw.LazyFrame[Any]:
         check_room(sum(path.stat().st_size for path in self._listing.files(offsets)))
         batches = (read(split, self._decoders, lean=lean) for split in self._splits(offsets))
-        return polars_rows(chain.from_iterable(batches), self.schema)
+        rows = polars_rows(chain.from_iterable(batches), self.schema)
+        if offsets.after is None:
+            warn_of_absent(rows, self.spec, self.settings.path)
+        return rows
 
     def passed_over(self) -> Mapping[str, int]:
         return take_counts(self._decoders.passed_over)

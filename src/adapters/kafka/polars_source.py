@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 from attrs import define, field
 
-from ...domain.epoch.epoch import OffsetRange
+from ...domain.epoch.epoch import OffsetRange, Offsets
+from ...domain.ports import Now
+from ..records.absent_fields import warn_of_absent
 from ..records.decoder import RecordDecoder, take_counts
 from ..records.polars_rows import polars_dead_letters, polars_rows
 from ..records.shapes.decoders import ShapeDecoders
@@ -28,11 +30,17 @@ class PolarsKafkaSource(KafkaSource):
     eager: bool = field(init=False, default=True)
     _decoder: ShapeDecoders | RecordDecoder = field(init=False)
     """The same for all reads: it keeps the shapes that it has learned."""
+    _begins: bool = field(init=False, default=False)
+    """Whether what was planned last is the first epoch."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         registry = self._registry
         self._decoder = ShapeDecoders(self.spec) if registry is None else registry_decoder(self.spec, registry)
+
+    def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
+        self._begins = after is None
+        return super().plan(after, now)
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The records of a range, with the columns of `Batch.rows`.
@@ -43,7 +51,10 @@ class PolarsKafkaSource(KafkaSource):
         """
         planning.check_same(offsets.until, self._reader.topic_ids())
         runs = self._learn_size(self._reader.runs(planning.slices(offsets)))
-        return polars_rows(self._decode(runs), self.schema)
+        rows = polars_rows(self._decode(runs), self.schema)
+        if self._begins:
+            warn_of_absent(rows, self.spec, f"topics {', '.join(self.settings.topics)}")
+        return rows
 
     def _decode(self, runs: Iterator[Run]) -> Iterator[pa.RecordBatch]:
         if isinstance(self._decoder, ShapeDecoders):

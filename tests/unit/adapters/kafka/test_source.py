@@ -40,3 +40,25 @@ def test_a_long_stretch_without_records_is_passed_in_few_epochs(monkeypatch: pyt
     found = source.plan(None, Now(datetime.now(UTC), Pace.SCHEDULE, None))
     assert found is not None
     assert found.until == {"t": {"0": 10_000_000}}
+
+
+def test_a_column_that_no_record_has_is_told_in_the_first_epoch_only(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(TopicReader, "offset_bounds", lambda _reader: {("t", 0): OffsetBounds(0, 2)})
+    monkeypatch.setattr(TopicReader, "topic_ids", lambda _reader: {})
+    monkeypatch.setattr(
+        TopicReader, "runs", lambda _reader, slices: iter([Run.of(slices[0], [slices[0].start], [b'{"k": 1}'])])
+    )
+    source = PolarsKafkaSource(
+        KafkaSettings("h:1", ("t",), max_rows_per_epoch=1), RecordSpec(Schema.parse("k int, v int"))
+    )
+    after = None
+    for _ in range(2):
+        planned = source.plan(after, Now(datetime.now(UTC), Pace.SCHEDULE, None))
+        assert planned is not None
+        source.read(planned)
+        after = planned.until
+    (told,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert told.startswith("topics t: no record of the first epoch has these columns")
+    assert ": 'v'; correct" in told
