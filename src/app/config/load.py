@@ -144,16 +144,27 @@ class _Loader:
             self._check_expiry(("pipelines", name), each.expire_every, each.retain or backend.retain)
         self._check_outputs(pipelines)
         if whole:
-            self._check_idle(sources, pipelines)
+            self._check_watermarks(sources, pipelines)
         return Deployment(backend, sources, pipelines, run, alerts, telemetry)
 
-    def _check_idle(self, sources: Mapping[str, SourceSettings], pipelines: Mapping[str, PipelineSettings]) -> None:
-        """Refuse `idle_after` if it has no effect: only ticks and bulk chunks wait for a watermark without rows."""
+    def _check_watermarks(
+        self, sources: Mapping[str, SourceSettings], pipelines: Mapping[str, PipelineSettings]
+    ) -> None:
+        """Refuse settings of watermarks that have no effect.
+
+        Only ticks and bulk chunks wait for a watermark without rows, and only bulk chunks for one without event times.
+        """
         for name, source in sources.items():
             readers = [key for key, each in pipelines.items() if name in each.sources]
-            if source.idle_after is None or not readers:
+            if not readers or any(services.kind_of(pipelines[key]).uses_idle for key in readers):
                 continue
-            if not any(services.kind_of(pipelines[key]).uses_idle for key in readers):
+            if source.watermark_delay and source.event_time is None:
+                raise self.document.error(
+                    ("sources", name, "watermark_delay"),
+                    "does nothing without event_time, whose newest value the watermark follows: name that column, or"
+                    " leave watermark_delay out",
+                )
+            if source.idle_after is not None:
                 known = load_each(services.available(), services.load_service)
                 using = " or ".join(f'"{each}"' for each, kind in known.items() if kind.uses_idle)
                 raise self.document.error(

@@ -1,7 +1,6 @@
 """Kinds and backends from packages whose code cannot be imported."""
 
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -45,8 +44,8 @@ def broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_deployment_that_does_not_use_them_is_loaded(deploy: Callable[..., Deployment]) -> None:
-    deployment = deploy(GOOD, HEADWATER_SOURCES__ORDERS__WATERMARK_DELAY="2m")
-    assert deployment.sources["orders"].watermark_delay == timedelta(minutes=2)
+    deployment = deploy(GOOD, HEADWATER_SOURCES__ORDERS__TIME_ZONE="Asia/Tokyo")
+    assert deployment.sources["orders"].records.time_zone == "Asia/Tokyo"
 
 
 @pytest.mark.parametrize(

@@ -72,6 +72,16 @@ def test_an_idle_rule_is_for_cumulate_windows(deploy):
         deploy(ranked)
 
 
+def test_a_delay_needs_event_times_or_chunks_that_wait(deploy):
+    text = changed('event_time = "at"', 'watermark_delay = "1m"')
+    ranked = text[: text.index("[pipelines.page_views]")] + _RANKING
+    with pytest.raises(
+        ConfigError, match=r"deploy.toml:\d+: sources.views.watermark_delay: does nothing without event_time"
+    ):
+        deploy(ranked)
+    deploy(changed('"1m"', '"0s"', ranked))
+
+
 def test_what_may_be_left_out(deploy):
     text = SAMPLE
     for line in ('size = "1d"\n', 'time_zone = "Asia/Shanghai"\n'):
