@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from datetime import date
 from typing import Any
 
-from attrs import evolve
+from attrs import evolve, fields_dict
 
 from ...domain.errors import ConfigError
 from ...domain.ports import Source
@@ -37,6 +37,7 @@ from .measures import MEASURES, check_old_images, measures
 from .texts import Columns, Text, of_measures
 
 _SOME_DAY = date(2000, 1, 1)
+_NO_PLACES = 'its records have no position in a log (identity = "auto")'
 
 
 def _identity(value: Any) -> str | tuple[str, ...]:
@@ -93,7 +94,9 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
             "event_time": source.event_time,
             "records": source.records,
         }
-        return PipelineSettings(source.name, table.build(lambda: RetractionSettings(table.name, schema, **own)))
+        settings = table.build(lambda: RetractionSettings(table.name, schema, **own))
+        _check_repeats(table, settings)
+        return PipelineSettings(source.name, settings)
 
     def build(self, settings: RetractionSettings, parts: Parts) -> Retraction:
         return Retraction(settings, parts.engine, parts.queries)
@@ -116,8 +119,7 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
         if settings.identity == NONE:
             yield '    nothing: every row counts, a repeat too (identity = "none")'
         elif not settings.place_columns:
-            why = 'its records have no position in a log (identity = "auto")'
-            yield f"    nothing: every row counts, a repeat too; {why}"
+            yield f"    nothing: every row counts, a repeat too; {_NO_PLACES}"
         elif settings.identity == AUTO:
             yield '    repeats, by the log, file, position and row that a message names (identity = "auto");'
             yield "      a message that does not name them counts"
@@ -126,6 +128,15 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
         if settings.records and not settings.records.row_kind and settings.records.format not in CHANGE_FORMATS:
             yield "  takes back"
             yield "    nothing: its source has no row_kind, so every row is added; wrong for rows that change"
+
+
+def _check_repeats(table: Section, settings: RetractionSettings) -> None:
+    """Refuse settings of repeats where every change counts."""
+    defaults = fields_dict(RetractionSettings)
+    unused = [key for key in ("repeat_window", "log_reset") if table[key] != defaults[key].default]
+    if unused and not settings.place_columns:
+        why = 'identity = "none"' if settings.identity == NONE else _NO_PLACES
+        raise table.error(f"has no effect, as every change counts: {why}; leave it out, or set `identity`", unused[0])
 
 
 def _past(table: Section) -> PastTable:

@@ -77,6 +77,13 @@ def test_every_key(deploy):
     assert (read.roll_after, read.event_time) == (timedelta(hours=1), "mtime")
 
 
+def test_a_window_needs_positions_in_a_log(deploy):
+    text = changed('"UTC"', '"UTC"\nrepeat_window = "3h"')
+    deploy(text)
+    with pytest.raises(ConfigError, match=r"21: .*repeat_window: has no effect, .* records have no position in a log"):
+        deploy(changed('"maxwell-json"', '"canal-json"', text))
+
+
 def test_a_time_of_the_message_is_the_same_in_both_images(deploy):
     text = changed('key = ["order_id"]', 'metadata = { mtime = "commit_time" }')
     assert settings(deploy(text)).same_time
@@ -136,6 +143,8 @@ def test_a_past_of_a_query(deploy, tmp_path):
         ('"UTC"', '"UTC"\nidentity = "postion"', "21: pipelines.order_states.identity: 'postion' is not \"auto\", \"none\" or "
          "a list of columns"),
         ('"UTC"', '"UTC"\nrepeat_window = 10', "21: pipelines.order_states.repeat_window: 10 is not a duration such as '5m' or '1h30m'"),
+        ('"UTC"', '"UTC"\nidentity = "none"\nlog_reset = "accept"', "22: pipelines.order_states.log_reset: has no effect, as "
+         'every change counts: identity = "none"; leave it out, or set `identity`'),
         ('"UTC"', '"UTC"\nlog_reset = "yes"', "21: pipelines.order_states.log_reset: 'yes' is unknown; allowed: stop, accept"),
         ('key = ["order_id"]', 'before = "optional"', "16: pipelines.order_states.source: source 'orders' has before = "
          '"optional": an update without its old image would count its row twice. Leave `before` out of the source '
