@@ -261,3 +261,10 @@ def test_what_a_schema_registry_needs(
     assert refused(config, capsys, code=1) == (
         f"headwater: {package} is not installed: run pip install 'headwater[{form}]'\n"
     )
+
+
+@pytest.mark.parametrize("command", [["check"], ["run"], ["run", "--until-idle"]])
+def test_a_deployment_without_pipelines(tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]) -> None:
+    (tmp_path / "deploy.toml").write_text('[backend]\nname = "memory"\n')
+    assert main([*command, str(tmp_path / "deploy.toml")]) == 2
+    assert "headwater: there is no pipeline to run: add a table [pipelines.NAME]" in capsys.readouterr().err

@@ -30,6 +30,7 @@ from ..api import Headwater
 from ..config import load
 from ..config.json_schema import json_schema
 from ..config.template import template
+from ..read.find_view import find_pipelines
 from ..registry.backends import load_backend, on_one_session
 from ..services.kind import kind_of
 from ..wiring.checks import check_clients, check_packages, check_queries, describe_engines
@@ -229,6 +230,7 @@ def roll(*, config: str, pipeline: str, cut: date | None) -> None:
 def check(*, config: str) -> None:
     """Check the configuration, and explain its tables and views; starts nothing."""
     headwater = Headwater.from_config(config)
+    find_pipelines(headwater.deployment.pipelines, None)
     check_packages(headwater.deployment)
     check_clients(headwater.deployment)
     open_questions = list(check_queries(headwater.deployment, headwater.services))

@@ -29,11 +29,13 @@ def find_pipelines(known: Iterable[str], given: Iterable[str] | None) -> list[st
     """Return the pipelines that a program names, or all that are known.
 
     Raises:
-        ConfigError: it gives something else than a list of names.
+        ConfigError: it gives something else than a list of names, or there are none.
     """
     if isinstance(given, str) or not isinstance(given, Iterable | None):
         raise ConfigError(f"{given!r} is not a list of names of pipelines; give several names, or one as [{given!r}]")
-    return list(known if given is None else given)
+    if not (names := list(known if given is None else given)):
+        raise ConfigError("there is no pipeline to run: add a table [pipelines.NAME], or name pipelines that there are")
+    return names
 
 
 def find_view(services: Mapping[str, Service], name: str) -> tuple[str, ViewSpec]:

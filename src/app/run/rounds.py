@@ -40,7 +40,7 @@ def run_all(runners: Sequence[Advancing], *, until_idle: bool, after_round: Iter
             look()
         if progressed:
             continue
-        if until_idle or not runners:
+        if until_idle:
             break
         runners[0].clock.sleep(min(runner.options.poll for runner in runners))
     for runner in runners:
