@@ -37,7 +37,7 @@ from ..services.keys import RETAIN
 
 RUN = keys_of(
     RunSettings,
-    poll=DURATION,
+    poll=POSITIVE_DURATION,
     retries=whole(0),
     retry_wait=DURATION,
     retry_max_wait=DURATION,

@@ -260,6 +260,8 @@ class TestReading:
         ('"5m"', '"99999999999999d"', "deploy.toml:15: sources.contracts.watermark_delay: '99999999999999d' is too long: a "
          "duration is at most 365000d"),
         ('"5m"', '"-5m"', "deploy.toml:15: sources.contracts.watermark_delay: '-5m' is negative"),
+        ("[backend]", '[run]\npoll = "0s"\n[backend]', "deploy.toml:2: run.poll: '0s' is not a duration longer than 0, such as "
+         "'5m'"),
         ("[backend]", '[alerts]\ntimeout = "0s"\n[backend]', "deploy.toml:2: alerts.timeout: '0s' is not a duration longer "
          "than 0, such as '5m'"),
         ("[backend]", '[alerts]\ncheck = "0m"\n[backend]', "deploy.toml:2: alerts.check: '0m' is not a duration longer than 0, "
