@@ -29,12 +29,16 @@ def load(group: str, name: str, kind: type[_T]) -> type[_T]:
         kind: the class.
 
     Raises:
-        ConfigError: no package registers that name, or the registered object cannot be imported or is not a subclass.
+        ConfigError: no package or more than one registers that name, or the registered object cannot be imported or is
+            not a subclass.
     """
     what = group.rpartition(".")[2].removesuffix("s")
     found = [entry for entry in _installed(group) if entry.name == name]
     if not found:
         raise ConfigError(f"{what} {name!r} is not available here; available: {', '.join(available(group))}")
+    if len({entry.value for entry in found}) > 1:
+        listed = " and ".join(f"({_describe(entry)})" for entry in found)
+        raise ConfigError(f"{what} {name!r} is registered twice: {listed}; remove a package, or rename its entry point")
     loaded = _imported(found[0], f"{what} {name!r}")
     if not (isinstance(loaded, type) and issubclass(loaded, kind)):
         expected = f"{kind.__module__}.{kind.__qualname__}"
@@ -55,11 +59,15 @@ def _imported(entry: EntryPoint, what: str) -> Any:
     try:
         return entry.load()
     except Exception as error:  # the code of a package may raise anything
-        package = f"package {entry.dist.name} {entry.dist.version}, " if entry.dist else ""
         raise ConfigError(
-            f"{what} ({package}{entry.value}) cannot be imported: {type(error).__name__}: {error};"
+            f"{what} ({_describe(entry)}) cannot be imported: {type(error).__name__}: {error};"
             " install what it lacks, or remove the package"
         ) from error
+
+
+def _describe(entry: EntryPoint) -> str:
+    """The package and the object of an entry point, for a message."""
+    return f"package {entry.dist.name} {entry.dist.version}, {entry.value}" if entry.dist else entry.value
 
 
 def _installed(group: str) -> tuple[EntryPoint, ...]:

@@ -8,6 +8,7 @@ import pytest
 from headwater.app.cli.durable import check_target
 from headwater.app.config import Deployment
 from headwater.app.config.json_schema import json_schema
+from headwater.app.services.kind import load_service
 from headwater.domain.errors import ConfigError
 
 GOOD = """\
@@ -90,3 +91,22 @@ def test_the_backends_that_are_durable_are_listed_without_them(deploy: Callable[
 def test_the_schema_names_what_is_broken() -> None:
     with pytest.raises(ConfigError, match=r"\(package line-files 0\.1, "):
         json_schema()
+
+
+@pytest.mark.parametrize(
+    ("group", "name", "shipped"),
+    [
+        ("sources", "files", "headwater.app.sources.files:FilesKind"),
+        ("services", "ranking", "headwater.app.services.ranking:RankingKind"),
+        ("backends", "memory", "headwater.app.wiring.backends:MemoryBackend"),
+    ],
+)
+def test_a_name_that_is_taken_is_refused(
+    refusal: Callable[..., str], tmp_path: Path, group: str, name: str, shipped: str
+) -> None:
+    about = tmp_path / "site" / "line_files-0.1.dist-info"
+    (about / "entry_points.txt").write_text(f"[headwater.{group}]\n{name} = linefiles:Kind\n")
+    load_service.cache_clear()  # other tests have loaded the service that is shipped
+    told = refusal(GOOD)
+    assert f"{group[:-1]} {name!r} is registered twice: (package line-files 0.1, linefiles:Kind) and (package" in told
+    assert f", {shipped}); remove a package, or rename its entry point" in told
