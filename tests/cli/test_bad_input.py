@@ -216,7 +216,7 @@ class TestConfiguration:
             (
                 'format = "json"',
                 'format = "parquet"\nlayout = "array"',
-                ":6: sources.contracts",
+                ":10: sources.contracts.layout: ",
                 "layout is for JSON; parquet has none",
             ),
             (

@@ -239,11 +239,7 @@ class _Loader:
             options |= dict(zip(("format", "encoding"), REGISTRY_FORMATS[form], strict=True))
         changes = self._changes(path, values, options.get("format"))
         csv = self.document.build(path, lambda: CsvFormat(**table.fields(CsvFormat)))
-        if is_csv := options.get("format") == "csv":
-            self.document.build((*path, "schema"), lambda: csv.check(values["schema"]))
-        useless = "" if is_csv else csv.settings.partition(",")[0]
-        place = (*path, useless or "row_kind")
-        return self.document.build(place, lambda: RecordSpec(**options, changes=changes, csv=csv))
+        return self.document.build(path, lambda: RecordSpec(**options, changes=changes, csv=csv))
 
     def _changes(self, path: KeyPath, values: Mapping[str, Any], form: str | None) -> ChangeSpec:
         """Read the keys of a changelog; errors name the line of each key."""

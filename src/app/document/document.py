@@ -132,7 +132,7 @@ class Document:
 
     def _first_key(self, path: KeyPath, message: str) -> KeyPath:
         """The path of the key that a message begins with, if the table at `path` has it; else `path`."""
-        word = message.partition(" ")[0].rstrip(":")
+        word = message.partition(" ")[0].rstrip(":,")
         found: Any = self.tree
         for part in path:
             found = found.get(part, {}) if isinstance(found, dict) else {}

@@ -61,8 +61,8 @@ class CsvFormat:
         """
         if nested := [each for each in schema.columns if each.type.is_nested]:
             raise ConfigError(
-                f"column {nested[0].name!r} is {nested[0].type.ddl}, and csv has no nested values: declare it as"
-                " string, or read JSON or Parquet"
+                f"schema: column {nested[0].name!r} is {nested[0].type.ddl}, and csv has no nested values: declare it"
+                " as string, or read JSON or Parquet"
             )
 
     @property
