@@ -112,7 +112,7 @@ class CumulateSettings:
         check_own_names((*self._answer_columns, *self.schema.names))
         lower = [name.lower() for name in self._answer_columns]
         if repeated := {name for name in self._answer_columns if lower.count(name.lower()) > 1}:
-            raise ConfigError(f"{', '.join(sorted(repeated))}: measures and dimensions need different names")
+            raise ConfigError(f"measures: {', '.join(sorted(repeated))}: measures and dimensions need different names")
 
     @property
     def _answer_columns(self) -> tuple[str, ...]:

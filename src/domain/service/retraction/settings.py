@@ -112,13 +112,13 @@ class RetractionSettings:
         check_own_names((*self._answer_columns, *self.schema.names))
         lower = [name.lower() for name in self._answer_columns]
         if repeated := {name for name in self._answer_columns if lower.count(name.lower()) > 1}:
-            raise ConfigError(f"{', '.join(sorted(repeated))}: measures and groups need different names")
+            raise ConfigError(f"measures: {', '.join(sorted(repeated))}: measures and groups need different names")
 
     def _check_times(self) -> None:
-        times = (self.updated_at, self.deleted_at, self.event_time)
-        for name in filter(None, times):
-            if self.schema[name].name not in TIMES:
-                raise ConfigError(f"column {name!r} must be a timestamp or date, not {self.schema[name].ddl}")
+        for key in ("updated_at", "deleted_at", "event_time"):
+            name = getattr(self, key)
+            if name and self.schema[name].name not in TIMES:
+                raise ConfigError(f"{key}: column {name!r} must be a timestamp or date, not {self.schema[name].ddl}")
         if self.deleted_at and self.schema[self.deleted_at] != self.schema[self.updated_at]:
             raise ConfigError("deleted_at and updated_at must have the same type")
 

@@ -136,13 +136,15 @@ def test_a_past_of_a_query(deploy, tmp_path):
          "measure 'a.b': its name must not be empty, nor have a dot or a backtick; give it another name"),
         ('amount = "sum(amount)"', '"" = "sum(amount)"', '18: pipelines.order_states.measures."": a column is named after measure '
          "'': its name must not be empty, nor have a dot or a backtick; give it another name"),
-        ('amount = "sum(amount)"', 'state = "sum(amount)"', "14: pipelines.order_states: state: measures and groups "
+        ('amount = "sum(amount)"', 'state = "sum(amount)"', "18: pipelines.order_states.measures: state: measures and groups "
          "need different names"),
         ('"UTC"', '"UTC"\nidentity = ["pos"]', "21: pipelines.order_states.identity: no such column: 'pos' is unknown; "
          "allowed: order_id, user_id, state, amount, mtime"),
         ('"UTC"', '"UTC"\nidentity = "postion"', "21: pipelines.order_states.identity: 'postion' is not \"auto\", \"none\" or "
          "a list of columns"),
         ('"UTC"', '"UTC"\nrepeat_window = 10', "21: pipelines.order_states.repeat_window: 10 is not a duration such as '5m' or '1h30m'"),
+        ("mtime timestamp", "mtime string", "19: pipelines.order_states.updated_at: column 'mtime' must be a timestamp or date, "
+         "not string"),
         ('"UTC"', '"UTC"\nidentity = "none"\nlog_reset = "accept"', "22: pipelines.order_states.log_reset: has no effect, as "
          'every change counts: identity = "none"; leave it out, or set `identity`'),
         ('"UTC"', '"UTC"\nlog_reset = "yes"', "21: pipelines.order_states.log_reset: 'yes' is unknown; allowed: stop, accept"),
