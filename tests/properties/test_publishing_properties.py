@@ -67,6 +67,7 @@ class Trial:
         kafka = KafkaSink(SinkSettings(self.broker.servers, self.topic), Feed("teams", self.spec, self.format), engine)
         sink = FailingSink(kafka, sink_fault) if sink_fault else kafka
         table = f"teams.{self.view}" if self.kept else None
+        writer = uuid4().hex
         return Runner(
             "teams",
             self.service,
@@ -75,9 +76,9 @@ class Trial:
             store,
             engine,
             self.clock,
-            uuid4().hex,
+            writer,
             RunOptions(materialize=(self.view,) if self.kept else (), compact_every=2, retries=1),
-            publisher=SinkPublisher(self.service, self.view, table, sink, engine),
+            publisher=SinkPublisher(self.service, self.view, table, sink, engine, writer),
         )
 
     def run(self, *how: Any) -> None:

@@ -72,7 +72,8 @@ class Race:
         topic = SinkSettings(self.broker.servers, self.topic, {"message.timeout.ms": "2000"})
         kafka = KafkaSink(topic, Feed("race", service.views[0]), engine)
         sink = FailingSink(kafka, fault) if fault else kafka
-        publisher = SinkPublisher(service, "ranks", None, sink, engine)
+        writer = uuid4().hex
+        publisher = SinkPublisher(service, "ranks", None, sink, engine, writer)
         options = RunOptions(compact_every=0, retries=retries)
         return Runner(
             "race",
@@ -82,7 +83,7 @@ class Race:
             self.store,
             engine,
             self.clock,
-            uuid4().hex,
+            writer,
             options,
             self.reports.append,
             publisher,
@@ -172,8 +173,7 @@ def test_a_run_that_takes_over_tells_what_the_first_has_not(race: Race) -> None:
     first.run(until_idle=True)
     race.run().run(until_idle=True)
     assert race.told() == [(3, 1), (5, 2)]
-    with pytest.raises(EpochConflict, match="another run publishes to topic"):
-        stuck.catch_up(first.ledger, rows=None)
+    stuck.catch_up(first.ledger, rows=None)  # it has written the tables last, so it claims the topic again
     assert race.told() == [(3, 1), (5, 2)]
 
 

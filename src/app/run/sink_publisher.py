@@ -11,7 +11,7 @@ import narwhals as nw
 from attrs import define, field, frozen
 
 from ...domain.epoch.epoch import Publication
-from ...domain.errors import SinkChanged, VersionExpired
+from ...domain.errors import EpochConflict, SinkChanged, VersionExpired
 from ...domain.ledger.ledger import Ledger, Snapshot
 from ...domain.ports import FrameEngine, Receipt, StreamSink
 from ...domain.service.base import Edits, ReadAt, Service
@@ -42,6 +42,7 @@ class SinkPublisher:
         table: the table that stores the view's rows, if it is materialized.
         sink: receives the changes.
         engine: of the frames.
+        writer: the run that publishes, as in the marks of its commits.
     """
 
     service: Service
@@ -49,6 +50,7 @@ class SinkPublisher:
     table: str | None
     sink: StreamSink
     engine: FrameEngine
+    writer: str
     sink_epoch: int | None = field(init=False, default=None)
     """The newest epoch that the sink is known to hold."""
     _state: _SinkState | None = field(init=False, default=None)
@@ -70,15 +72,27 @@ class SinkPublisher:
         or restored, a warning is logged, and nothing is published until they have reached it: only then is it known
         whether they have the same epochs. After a fault, call this again.
 
+        The run that wrote the tables last owns the sink: if another one has claimed it, because it was paused just
+        before that, this claims it once more.
+
         Args:
             ledger: of the pipeline, opened.
             rows: the expected number of rows in an epoch; None if unknown.
 
         Raises:
             SinkChanged: the sink holds an epoch that is not from these tables, or is missing epochs that have expired.
-            EpochConflict: another run has claimed the sink.
+            EpochConflict: another run has claimed the sink, and this one has not written the tables since.
             SinkUnavailable: a transient fault.
         """
+        try:
+            self._publish_missing(ledger, rows)
+        except EpochConflict as lost:
+            if ledger.read_writer() != self.writer:
+                raise
+            _log.warning("%s: %s; this run has written the tables last, and claims it again", ledger.pipeline, lost)
+            self._publish_missing(ledger, rows)
+
+    def _publish_missing(self, ledger: Ledger, rows: int | None) -> None:
         state = self._state or _SinkState(self.sink.published(), ours=False)
         self._state = None  # after a fault, only the sink knows what it holds
         held, ours = state.held, state.ours

@@ -115,11 +115,12 @@ class Container:
             generation: of the tables that it builds; nothing of them is published to a sink. None for the current one.
         """
         check_format(self.deployment, name)
+        writer = uuid4().hex
         if (large := self._large) is None:
-            found = self._of_runner(name, self._parts, others, generation=generation)
+            found = self._of_runner(name, self._parts, others, generation=generation, writer=writer)
             return Runner(**found, report=report, watch=watch)
         return AutoRunner(
-            **self._of_runner(name, self._parts, others, self._parts.backend.engine_name, generation),
+            **self._of_runner(name, self._parts, others, self._parts.backend.engine_name, generation, writer=writer),
             report=report,
             watch=watch,
             make_large=lambda small: self._make_large(name, large, small, others, generation),
@@ -139,9 +140,10 @@ class Container:
         """Create the other runner of a pipeline; its engine starts here, if it has not started yet."""
         engine_name = parts.backend.engine_name
         with _keep_interrupt():
-            found = self._of_runner(name, parts, lambda other: others(other).large, engine_name, generation)
+            found = self._of_runner(
+                name, parts, lambda other: others(other).large, engine_name, generation, writer=small.writer
+            )
         shared = {
-            "writer": small.writer,
             "clock": small.clock,
             "options": small.options,
             "watch": small.watch,
@@ -160,6 +162,8 @@ class Container:
         others: Others,
         engine_name: str | None = None,
         generation: int | None = None,
+        *,
+        writer: str,
     ) -> dict[str, Any]:
         """The arguments of a runner on one engine."""
         pipeline = self.deployment.pipelines[name]
@@ -175,10 +179,10 @@ class Container:
             "keeper": store,
             "engine": parts.engine,
             "clock": self._clock,
-            "writer": uuid4().hex,
+            "writer": writer,
             "options": _options(self.deployment, pipeline),
             # A service remembers what it has read: the publisher, which may run beside the epochs, has its own.
-            "publisher": _sink_publisher(pipeline, output, kind.build(pipeline.service, given), parts.engine)
+            "publisher": _sink_publisher(pipeline, output, kind.build(pipeline.service, given), parts.engine, writer)
             if output
             else None,
             "engine_name": engine_name,
@@ -243,11 +247,11 @@ def _keep_interrupt() -> Iterator[None]:
 
 
 def _sink_publisher(
-    pipeline: PipelineSettings, output: KafkaOutput, service: Service, engine: FrameEngine
+    pipeline: PipelineSettings, output: KafkaOutput, service: Service, engine: FrameEngine, writer: str
 ) -> SinkPublisher:
     feed = feed_of(pipeline.name, output, service)
     table = f"{pipeline.name}.{feed.view.name}" if feed.view.name in pipeline.materialize else None
-    return SinkPublisher(service, feed.view.name, table, open_sink(output, feed, engine), engine)
+    return SinkPublisher(service, feed.view.name, table, open_sink(output, feed, engine), engine, writer)
 
 
 def _options(deployment: Deployment, pipeline: PipelineSettings) -> RunOptions:

@@ -186,6 +186,11 @@ class Ledger:
         """The epoch after the latest publication."""
         return Epoch(self.pipeline, self.latest.epoch.number + 1 if self.latest else 0)
 
+    def read_writer(self) -> str | None:
+        """The run that made the newest commit of the anchor table, read from its store now; None if there is none."""
+        newest = self._newest_marked(self.tables[-1])
+        return mark_of(newest).writer if newest else None
+
     def snapshot(self, publication: Publication | None = None) -> Snapshot:
         """The tables as of a publication; by default the latest."""
         return Snapshot(self.store, publication or self.latest)

@@ -81,7 +81,7 @@ def test_the_first_version_of_the_new_tables_has_none_before_it(trial: Trial) ->
 def test_a_topic_with_the_rows_of_the_old_tables(trial: Trial) -> None:
     rebuild = begun(trial)
     runner = rebuild.runner
-    runner.publisher = SinkPublisher(runner.service, "ranks", None, Topic(), runner.engine)
+    runner.publisher = SinkPublisher(runner.service, "ranks", None, Topic(), runner.engine, runner.writer)
     with pytest.raises(SinkChanged, match="to a new topic, which gets all rows"):
         rebuild.run()
     assert recorded(rebuild) == Generations()
