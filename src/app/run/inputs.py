@@ -35,11 +35,13 @@ class Pipelines:
         reader: the name of the pipeline that reads, which holds its leases.
         runner: returns the runner of a pipeline by its name.
         generation: of the reader's tables that is being built; None for the current one.
+        published: whether this process has published an epoch of the reader since the last `release_left`.
     """
 
     reader: str
     runner: Callable[[str], Runner]
     generation: int | None = None
+    published: bool = field(init=False, default=False)
     _opened: dict[str, tuple[Runner, Ledger]] = field(init=False, factory=dict)
 
     def refresh(self) -> None:
@@ -80,9 +82,19 @@ class Pipelines:
         """
         return self._upkeep(pipeline).pin(publication, self._holder, HOLD)
 
-    def release(self, pipeline: str, keep: Collection[Publication]) -> None:
-        """Release what the reader has pinned of a pipeline, in other processes too, except these publications."""
-        self._upkeep(pipeline).release(self._holder, keep)
+    def release_left(self, pipelines: Iterable[str], keep: Collection[Publication] = ()) -> None:
+        """Release what earlier processes have leased of these pipelines for the reader, and left when they were killed.
+
+        It waits until this process has published an epoch: until then, another one may be at work on the next epoch.
+
+        Args:
+            pipelines: the reader's inputs.
+            keep: the publications that the reader still needs.
+        """
+        if self.published:
+            for pipeline in set(pipelines):
+                self._upkeep(pipeline).release(self._holder, keep)
+            self.published = False
 
     def has_expired(self, pipeline: str, publication: Publication) -> bool:
         """Whether the rows of a publication of a pipeline have expired; never those of the newest."""
@@ -123,7 +135,6 @@ class PipelineInputs(Source):
     queries: QueryEngine
     generation: int | None = None
     _pipelines: Pipelines = field(init=False)
-    _released: bool = field(init=False, default=False)
 
     format = "inputs"
 
@@ -133,6 +144,7 @@ class PipelineInputs(Source):
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:
         """The newest state of all inputs, if the schedule says that an epoch is due."""
         self._pipelines.refresh()
+        self._pipelines.release_left(self.settings.pipelines.values())
         last = Plan.of(after) if after is not None else None
         if not self.schedule.needs_inputs(last, now.time, now.pace):
             return None
@@ -159,7 +171,6 @@ class PipelineInputs(Source):
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
-        self._release_left()
         with ExitStack() as holding:
             try:
                 snapshots = self._pin_inputs(Plan.of(offsets.until), holding)
@@ -170,6 +181,7 @@ class PipelineInputs(Source):
                 ) from error
             inputs = {name: self._input(each, snapshots) for name, each in self.settings.inputs.items()}
             yield Batch(epoch, None, offsets, self.format, inputs=inputs)
+            self._pipelines.published = True
 
     def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:
         """Nothing to check: the newest versions of the inputs are whole."""
@@ -215,13 +227,6 @@ class PipelineInputs(Source):
             if isinstance(each, ViewOf) and each.pipeline not in found:
                 found[each.pipeline] = self._pin(each.pipeline, _number(plan.inputs[name]), holding)
         return found
-
-    def _release_left(self) -> None:
-        """Release, before the first epoch, what earlier processes have leased: one that was killed has kept it."""
-        if not self._released:
-            for pipeline in set(self.settings.pipelines.values()):
-                self._pipelines.release(pipeline, ())
-            self._released = True
 
     def _pin(self, pipeline: str, epoch: int, holding: ExitStack) -> Snapshot:
         snapshot = self._pipelines.at(pipeline, epoch)

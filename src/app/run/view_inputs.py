@@ -63,7 +63,6 @@ class ViewInputs(Source):
     generation: int | None = None
     _pipelines: Pipelines = field(init=False)
     _pins: dict[tuple[str, int], Pin] = field(init=False, factory=dict)
-    _released: ViewPlan | None = field(init=False, default=None)
 
     format = "inputs"
 
@@ -104,6 +103,7 @@ class ViewInputs(Source):
             }
             # Files that came and went between two leased versions are in neither, and may be deleted at any time.
             yield Batch(epoch, None, offsets, self.format, inputs=inputs)
+            self._pipelines.published = True
         except VersionExpired as error:
             raise SourceUnavailable(
                 f"an input version of view {self.settings.pipeline!r} has expired before it was read; the newest"
@@ -330,16 +330,8 @@ class ViewInputs(Source):
                 self._lease(last)
         for pin in old.values():
             pin.release()
-        if last and last != self._released:
-            self._release_left(last)
-
-    def _release_left(self, last: ViewPlan) -> None:
-        """Release what earlier processes have leased, except what the last epoch read."""
-        for pipeline in {each.pipeline for each in self.settings.inputs.values()}:
-            self._pipelines.release(
-                pipeline, [pin.publication for (at, _), pin in self._pins.items() if at == pipeline]
-            )
-        self._released = last
+        pipelines = (each.pipeline for each in self.settings.inputs.values())
+        self._pipelines.release_left(pipelines, [pin.publication for pin in self._pins.values()])
 
 
 def _whole_seconds(span: timedelta) -> timedelta:

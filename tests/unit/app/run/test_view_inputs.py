@@ -12,6 +12,7 @@ import pytest
 from headwater.adapters.memory.store import MemoryStore
 from headwater.app.run.alerts import Alerts
 from headwater.domain.errors import VersionExpired
+from headwater.domain.ports import Now, Pace
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -363,6 +364,17 @@ class TestLeases:
         assert self.readable(ran) == [3]
         leased = {(lease.holder, lease.id) for lease in ran.upkeep("orders").leases()}
         assert [holder for holder, _ in leased] == ["pipeline lines"]
+
+    def test_a_second_run_releases_nothing_before_it_has_published_an_epoch(self, trial: Trial, ran: Headwater) -> None:
+        """The first run may be at work on the next epoch, which reads newer versions than the last one."""
+        self.go_on(trial, ran, 30)
+        first = ran.pin("orders", hold=timedelta(hours=1), holder="pipeline lines").lease
+        (second,) = trial.open().start(["lines"])
+        assert second.source.plan(second.ledger.offsets, Now(trial.clock.now(), Pace.DRAIN))
+        assert first in {lease.id for lease in ran.upkeep("orders").leases()}
+        self.go_on(trial, ran, 40)
+        second.run(until_idle=True)
+        assert first not in {lease.id for lease in ran.upkeep("orders").leases()}
 
     def test_what_goes_while_its_changes_are_read_is_planned_again(
         self, trial: Trial, ran: Headwater, monkeypatch: pytest.MonkeyPatch
