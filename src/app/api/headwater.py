@@ -35,7 +35,7 @@ from ..run.report import EpochReport
 from ..run.rounds import run_all
 from ..run.runner import Runner
 from ..run.telemetry import Telemetry
-from ..services.kind import describe
+from ..services.kind import describe, find_inputs
 from ..wiring.blueprints import blueprints
 from ..wiring.container import Container
 from ..wiring.digest import digest_rebuild
@@ -336,7 +336,8 @@ class Headwater(Declarations, ViewReader):
     def prepare_rebuild(self, pipeline: str) -> Rebuild:
         """Create the rebuild that `rebuild` runs."""
         make = partial(self._container.runner, pipeline, self._report, self._runner, self._telemetry.watch)
-        return Rebuild(self._runner(pipeline), make, digest_rebuild(self.deployment, pipeline))
+        inputs = [self._runner(name) for name in find_inputs(self.deployment.pipelines[pipeline])]
+        return Rebuild(self._runner(pipeline), make, digest_rebuild(self.deployment, pipeline), inputs)
 
     def roll(self, pipeline: str, cut: date | None = None) -> date:
         """See `Pipeline.roll`."""

@@ -102,8 +102,7 @@ class Pipelines:
 
     @property
     def _holder(self) -> str:
-        """A rebuild has a name of its own: it runs beside other processes, and must leave their leases alone."""
-        return f"pipeline {folder_name(self.reader, self.generation or 1)}"
+        return holder_of(self.reader, self.generation or 1)
 
     def _upkeep(self, pipeline: str) -> Upkeep:
         runner, ledger = self._open(pipeline)
@@ -239,6 +238,18 @@ class PipelineInputs(Source):
             return PlainInput(self.queries.scan(each.path, each.format))
         service, at = self.runner(each.pipeline).service, ReadAt(snapshots[each.pipeline])
         return ViewInput(service, self._pipelines.spec(each), at)
+
+
+def holder_of(pipeline: str, generation: int) -> str:
+    """The holder of the leases of a pipeline on its inputs.
+
+    A rebuild has a name of its own: it runs beside other processes, and must leave their leases alone.
+
+    Args:
+        pipeline: its name.
+        generation: of its tables that is being built; 1 for a run.
+    """
+    return f"pipeline {folder_name(pipeline, generation)}"
 
 
 def show_epochs(inputs: Iterable[tuple[int, int]]) -> str:

@@ -6,7 +6,7 @@ The switch is one commit; see `headwater.domain.ledger.generation`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
@@ -18,6 +18,7 @@ from ...domain.ledger.generation import GenerationRecord, Generations, read_gene
 from ...domain.ledger.ledger import Ledger, find_no_change
 from .beside import work_beside
 from .cut import make_cut
+from .inputs import holder_of
 from .loading import check_loaded, check_no_history
 from .rounds import run_all
 from .runner import Runner
@@ -55,11 +56,13 @@ class Rebuild:
         runner: of the pipeline, with the edited settings; its tables are those of the current generation.
         make_twin: creates the runner of a generation that is being built.
         settings: a digest of the edited settings, with the backend.
+        inputs: the runners of the pipelines that it reads.
     """
 
     runner: Runner
     make_twin: Callable[[int], Runner]
     settings: str
+    inputs: Sequence[Runner]
     _old: Ledger = field(init=False)
     _there: Generations = field(init=False)
 
@@ -95,7 +98,7 @@ class Rebuild:
         """Give up a rebuild that has not ended; its tables are left behind."""
         self._open()
         if self._there.building is not None:
-            self._record(self._there.cancel())
+            self._abandon(self._there.cancel())
         return self._current()
 
     # ---- steps -----------------------------------------------------------------------------------------------------
@@ -132,7 +135,7 @@ class Rebuild:
             with add_place(self.runner.options.source_place):
                 self.runner.source.check_complete(latest.beginning, latest.offsets)
         if twin is None:
-            self._record(self._there.begin(self.settings))
+            self._abandon(self._there.begin(self.settings))
             twin = self._twin(latest)
         return twin
 
@@ -203,6 +206,14 @@ class Rebuild:
         record = GenerationRecord(runner.store, runner.pipeline, runner.clock, runner.writer)
         with runner.engine.working():
             self._there = record.replace(self._there, after)
+
+    def _abandon(self, after: Generations) -> None:
+        """Record that an unfinished rebuild is given up, if there is one, and release what it has leased."""
+        abandoned = self._there
+        self._record(after)
+        if abandoned.building is not None:
+            for each in self.inputs:
+                each.upkeep.release(holder_of(self.runner.pipeline, abandoned.newest), keep=())
 
     def _check_sink(self) -> None:
         """Check that the topic that the pipeline publishes to has no rows of the old tables."""

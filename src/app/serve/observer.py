@@ -20,7 +20,7 @@ from ..api.pipeline import Answer
 from ..api.status import StatusTable
 from ..run.progress import exact_moment
 from ..run.report import EpochReport
-from ..services.kind import kind_of
+from ..services.kind import find_inputs
 
 _REASONS, _SAMPLES = 20, 20
 _REPORTS = 500
@@ -78,7 +78,7 @@ class Observer:
             about = {"kind": "pipeline", "label": name, "service": pipeline.service.kind, "views": views}
             nodes.append({"id": f"pipeline:{name}", **about})
             read = [f"source:{source}" for source in dict.fromkeys(pipeline.sources)]
-            read += [f"pipeline:{each.pipeline}" for each in kind_of(pipeline).reads(pipeline.service).values()]
+            read += [f"pipeline:{each}" for each in find_inputs(pipeline)]
             edges += [{"from": each, "to": f"pipeline:{name}"} for each in dict.fromkeys(read)]
             if pipeline.publish:
                 sink = f"sink:{name}"

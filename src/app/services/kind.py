@@ -230,6 +230,11 @@ def kind_of(pipeline: PipelineSettings) -> ServiceKind[Any, Any]:
     return load_service(pipeline.service.kind)
 
 
+def find_inputs(pipeline: PipelineSettings) -> list[str]:
+    """The names of the pipelines that a pipeline reads, each once."""
+    return list(dict.fromkeys(each.pipeline for each in kind_of(pipeline).reads(pipeline.service).values()))
+
+
 def describe(pipeline: PipelineSettings, service: Views) -> tuple[str, ...]:
     """A pipeline for display: its name, the kind of its service, what it reads, and its views."""
     reads = kind_of(pipeline).describe_inputs(pipeline.service, pipeline)

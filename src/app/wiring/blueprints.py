@@ -14,7 +14,7 @@ from ...domain.service.input import ViewOf
 from ...domain.table.view_spec import ViewSpec
 from ..config import Deployment, PipelineSettings
 from ..read.keyed_views import feed_of, keyed_views
-from ..services.kind import Parts, kind_of
+from ..services.kind import Parts, find_inputs, kind_of
 
 
 def blueprints(deployment: Deployment, known: Mapping[str, Service] = MappingProxyType({})) -> dict[str, Service]:
@@ -52,8 +52,8 @@ def in_order(deployment: Deployment) -> list[str]:
     """
     reads = {}
     for name, pipeline in deployment.pipelines.items():
-        others = (each.pipeline for each in kind_of(pipeline).reads(pipeline.service).values())
-        reads[name] = [other for other in others if other != name]  # reported with its place by `_check_inputs`
+        # One that reads itself is reported with its place by `_check_inputs`.
+        reads[name] = [other for other in find_inputs(pipeline) if other != name]
     try:
         return [name for name in TopologicalSorter(reads).static_order() if name in deployment.pipelines]
     except CycleError as error:

@@ -9,7 +9,7 @@ from typing import Any
 from attrs import NOTHING, Attribute, evolve, fields, has
 
 from ..config import Deployment
-from ..services.kind import kind_of
+from ..services.kind import find_inputs
 
 
 def digest_settings(deployment: Deployment, pipeline: str) -> str:
@@ -36,9 +36,7 @@ def _with_inputs(deployment: Deployment, pipeline: str) -> list[str]:
     """A pipeline and those that it reads, directly or through others."""
     found = [pipeline]
     for name in found:
-        read = deployment.pipelines[name]
-        others = {each.pipeline for each in kind_of(read).reads(read.service).values()}
-        found += sorted(others.difference(found))
+        found += sorted(set(find_inputs(deployment.pipelines[name])).difference(found))
     return found
 
 

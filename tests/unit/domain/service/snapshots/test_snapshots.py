@@ -283,6 +283,26 @@ class TestVersions:
                 held = {lease.holder for lease in trial.open().upkeep("info").leases()}
             assert held == {"pipeline dim"}
 
+    @pytest.mark.parametrize("cancel", [True, False])
+    def test_what_a_rebuild_that_is_given_up_has_leased_is_released(self, tmp_path: Path, cancel: bool) -> None:  # noqa: FBT001 - a case
+        with ExitStack() as exits:
+            trial = Trial(tmp_path, "delta:local", exits)
+            (tmp_path / "tags.csv").write_text("tag\nred\n", encoding="utf-8")
+            trial.deploy(SHOPS)
+            trial.feed("infos", ['{"shop": 1, "city": "Lisbon", "at": "2024-03-01T09:00:00Z"}'])
+            trial.feed("stocks", ['{"shop": 1, "items": 7, "at": "2024-03-01T10:00:00Z"}'])
+            trial.run()
+            killed = trial.prepare_rebuild("dim")
+            killed.settings = "other"
+            killed.runner.stop()
+            assert killed.run() is None
+            trial.open().pin("info", hold=timedelta(hours=12), holder="pipeline dim~2")
+            trial.open().pin("info", hold=timedelta(hours=12), holder="pipeline dim")
+            following = trial.prepare_rebuild("dim")
+            assert following.cancel() if cancel else following.run()
+            held = {lease.holder for lease in trial.open().upkeep("info").leases()}
+            assert held == {"pipeline dim"}
+
     def test_what_waits_is_told_in_epochs(self, trial: Trial) -> None:
         trial.run(["info", "stock"])
         assert self.lag(trial) == "2 epochs of inputs"
