@@ -19,6 +19,7 @@ ACTIONS = "numActions"
 
 PartitionValues: TypeAlias = "tuple[tuple[str, str | None], ...]"
 """A partition: the name and the value (as text) of each partition column."""
+_BODIES = ("add", "remove", "metaData", "protocol", "commitInfo")
 _PLANE = 0x10000
 """The number of characters of a plane of Unicode."""
 
@@ -115,6 +116,18 @@ def by_partition(files: Iterable[DataFile]) -> dict[PartitionValues, list[DataFi
     return found
 
 
+def _parse_action(number: int, line: str) -> dict[str, Any]:
+    """The action of a line of a commit.
+
+    Raises:
+        ValueError: it is not a JSON object, or the body of an action that is read here is not one.
+    """
+    action = json.loads(line)
+    if not isinstance(action, dict) or not all(isinstance(action.get(name, {}), dict) for name in _BODIES):
+        raise ValueError(f'line {number} must be an action, such as {{"add": {{…}}}}, not {line[:40]}')
+    return action
+
+
 @frozen(eq=False)
 class CommitFile:
     """One commit: its time (UTC), its user metadata, and the files that it added and removed.
@@ -140,7 +153,7 @@ class CommitFile:
         """
         check_utf8(text)
         # Not `splitlines`: Spark writes other line separators, such as U+2028, as they are.
-        actions = [json.loads(line) for line in text.split("\n") if line.strip()]
+        actions = [_parse_action(*line) for line in enumerate(text.split("\n"), 1) if line[1].strip()]
         info: dict[str, Any] = next((action["commitInfo"] for action in actions if "commitInfo" in action), {})
         if len(actions) < int((info.get("operationMetrics") or {}).get(ACTIONS, 1)):
             raise ValueError("it is cut off" if actions else "it is empty")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from threading import Barrier, BrokenBarrierError
@@ -73,6 +74,20 @@ def test_a_commit_whose_bytes_are_damaged_is_named(tmp_path: Path) -> None:
     (file,) = (tmp_path / "_delta_log").iterdir()
     file.write_bytes(file.read_bytes().replace(b'"0.parquet', b'"\xff.parquet'))
     with pytest.raises(TableDamaged, match=r"^version 0 of .*can't decode byte 0xff.*; put it back"):
+        LocalLog(str(tmp_path)).newest()
+
+
+@pytest.mark.parametrize("line", [b"5", b"[]", b'"add"', b"null", b'{"add": 5}', b'{"commitInfo": null}'])
+def test_a_line_of_a_commit_that_is_no_action_is_named(tmp_path: Path, line: bytes) -> None:
+    write(tmp_path, 0)
+    (file,) = (tmp_path / "_delta_log").iterdir()
+    with file.open("ab") as appended:
+        appended.write(line + b"\n")
+    number = len(file.read_bytes().splitlines())
+    message = (
+        rf"^version 0 of .*line {number} must be an action, such as .*, not {re.escape(line.decode())}\); put it back"
+    )
+    with pytest.raises(TableDamaged, match=message):
         LocalLog(str(tmp_path)).newest()
 
 
