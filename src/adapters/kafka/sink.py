@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from typing import Any
 
 import msgspec
@@ -101,20 +101,16 @@ def _options(settings: SinkSettings, name: str) -> dict[str, Any]:
 def _transaction(producer: Producer) -> Iterator[Producer]:
     """A transaction: either all records that are sent within it become visible at its end, or none."""
     producer.begin_transaction()
-    committed = False
     try:
         yield producer
         producer.commit_transaction(_COMMIT_SECONDS)
-        committed = True
-    except KafkaException as error:
-        if error.args[0].code() == KafkaError._FATAL:  # the end of the transaction says why
+    except BaseException as error:
+        is_fatal = isinstance(error, KafkaException) and error.args[0].code() == KafkaError._FATAL
+        # Readers wait for the end of the transaction; if the broker cannot be reached now, the next `claim` ends it.
+        # After a fatal error, the error of the abort says why.
+        with nullcontext() if is_fatal else suppress(KafkaException):
             producer.abort_transaction(_ABORT_SECONDS)
         raise
-    finally:
-        if not committed:
-            # Readers wait for its end. If the broker cannot be reached now, the next `claim` ends it.
-            with suppress(KafkaException):
-                producer.abort_transaction(_ABORT_SECONDS)
 
 
 def _send(producer: Producer, topic: str, key: bytes, value: bytes | None) -> None:
