@@ -43,7 +43,8 @@ class Admin(AdminClient):
     def _login_failure(self) -> KafkaError | None:
         """The last error of a login since the cluster answered: the client does not tell each one."""
         self.poll(0)
-        self._failures[:] = [each for each in self._failures if each.code() in _LOGIN][-1:]
+        logins = (each for each in self._failures if each.code() in _LOGIN or "SSL " in each.str())
+        self._failures[:] = [*logins][-1:]
         return next(iter(self._failures), None)
 
 

@@ -14,6 +14,7 @@ GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
 """The errors of an offset that a partition does not have."""
 _TOPIC_RIGHT = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHORIZATION_FAILED)
 _REFUSED_LOGIN = ("SASL authentication error: ", "handshake failed: Broker: ")
+_REFUSED_TLS = ("certificate verify failed", "wrong version number", " alert ")
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
 
 
@@ -24,11 +25,24 @@ def translate_errors(settings: KafkaSettings | SinkSettings) -> Iterator[None]:
         yield
     except KafkaException as error:
         cause: KafkaError = error.args[0]
-        if refused := _of_login(cause, settings):
+        if refused := _of_tls(cause, settings) or _of_login(cause, settings):
             raise refused from error
         if isinstance(settings, KafkaSettings):
             raise _of_source(cause, settings) from error
         raise _of_sink(cause, settings) from error
+
+
+def _of_tls(cause: KafkaError, settings: KafkaSettings | SinkSettings) -> ConfigError | None:
+    """The error of a TLS connection that one side refuses; None if this is another one.
+
+    A connection that ends during the handshake may be that of a broker that restarts.
+    """
+    if "SSL routines" not in cause.str() or not any(map(cause.str().count, _REFUSED_TLS)):
+        return None
+    return ConfigError(
+        f"Kafka at {settings.servers}: the TLS connection is refused ({cause.str()}): correct security.protocol,"
+        " ssl.ca.location and the other settings of ssl in `options`, or the port"
+    )
 
 
 def _of_login(cause: KafkaError, settings: KafkaSettings | SinkSettings) -> ConfigError | None:
@@ -56,9 +70,7 @@ def _of_source(cause: KafkaError, settings: KafkaSettings) -> Exception:
             f"Kafka at {settings.servers} refuses to read topics {', '.join(settings.topics)} ({cause.str()}):"
             " grant its user Describe and Read on them"
         )
-    return SourceUnavailable(
-        f"Kafka at {settings.servers} cannot be read just now ({cause.str()}); is the broker up, and the address right?"
-    )
+    return SourceUnavailable(f"Kafka at {settings.servers} cannot be read just now ({cause.str()}); {_ask(cause)}")
 
 
 def _of_sink(cause: KafkaError, settings: SinkSettings) -> Exception:
@@ -84,8 +96,14 @@ def _of_sink(cause: KafkaError, settings: SinkSettings) -> Exception:
         return _refused(cause, settings, f"Describe and Write on the transactional id '{id_}'")
     return SinkUnavailable(
         f"Kafka at {settings.servers} does not accept records for topic {settings.topic!r} now ({cause.str()});"
-        " is the broker up, and the address right?"
+        f" {_ask(cause)}"
     )
+
+
+def _ask(cause: KafkaError) -> str:
+    """What to look at after a fault that may pass."""
+    tls = ", and does its port have TLS, as security.protocol in `options` says" if "PLAINTEXT" in cause.str() else ""
+    return f"is the broker up, and the address right{tls}?"
 
 
 def _refused(cause: KafkaError, settings: SinkSettings, rights: str) -> ConfigError:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+from socketserver import BaseRequestHandler, ThreadingTCPServer
+from threading import Thread
+from typing import TYPE_CHECKING
+
 import pytest
 from confluent_kafka import KafkaError, KafkaException
 
+from headwater.adapters.kafka.broker import TopicReader
 from headwater.adapters.kafka.clients import Admin
 from headwater.adapters.kafka.errors import translate_errors
 from headwater.adapters.kafka.settings import KafkaSettings, SinkSettings
 from headwater.domain.errors import ConfigError, SinkUnavailable, SourceUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 SOURCE = KafkaSettings("broker:9092", ("orders", "lines"), options={"sasl.password": "geheim"})
 SINK = SinkSettings("broker:9092", "prices", {"sasl.password": "geheim"})
@@ -23,6 +32,12 @@ PASSING = [
 ]
 MECHANISM = KafkaError(
     KafkaError._AUTHENTICATION, "SASL PLAIN mechanism handshake failed: Broker: Unsupported SASL mechanism"
+)
+VERIFY = KafkaError(
+    KafkaError._SSL, "SSL handshake failed: error:0A000086:SSL routines::certificate verify failed: broker certificate"
+)
+ALERT = KafkaError(
+    KafkaError._TRANSPORT, "Receive failed: error:0A00045C:SSL routines::tlsv13 alert certificate required: SSL alert"
 )
 TOPIC = KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)
 ID = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
@@ -42,6 +57,16 @@ ID = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
             MECHANISM,
             "refuses the login (.*Unsupported SASL mechanism): correct sasl.mechanism, sasl.username and",
         ),
+        (
+            SOURCE,
+            VERIFY,
+            "the TLS connection is refused (.*verify failed.*): correct security.protocol, ssl.ca.location",
+        ),
+        (
+            SINK,
+            ALERT,
+            "the TLS connection is refused (.*certificate required.*): correct security.protocol, ssl.ca.loc",
+        ),
         (SOURCE, TOPIC, "refuses to read topics orders, lines (.*): grant its user Describe and Read on them"),
         (SINK, TOPIC, "refuses to publish to topic 'prices' (.*): grant its user Describe and Write on 'prices' and"),
         (SINK, ID, "grant its user Describe and Write on the transactional id 'headwater.<pipeline>.<view>.prices'"),
@@ -51,7 +76,7 @@ def test_what_is_refused_is_told_with_what_is_missing(
     settings: KafkaSettings | SinkSettings, cause: KafkaError, told: str
 ) -> None:
     pattern = told.replace("(", r"\(").replace(")", r"\)")
-    with pytest.raises(ConfigError, match=rf"^Kafka at broker:9092 .*{pattern}"), translate_errors(settings):
+    with pytest.raises(ConfigError, match=rf"^Kafka at broker:9092:? .*{pattern}"), translate_errors(settings):
         raise KafkaException(cause)
 
 
@@ -81,3 +106,37 @@ def test_the_error_of_a_login_is_told_until_the_cluster_answers(monkeypatch: pyt
     with admin.logged_in():
         pass
     assert asked(KafkaError._TIMED_OUT) == KafkaError._TIMED_OUT
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "told"),
+    [
+        (
+            b"HTTP/1.1 400 Bad Request\r\n\r\n",
+            ConfigError,
+            "TLS connection is refused .*wrong version number.*: correct sec",
+        ),
+        (b"", SourceUnavailable, "does its port have TLS, as security.protocol in `options` says"),
+    ],
+)
+def test_a_port_without_tls_is_named(answer: bytes, error: type[Exception], told: str) -> None:
+    """A broker ends such a connection without an answer, as it does when it restarts."""
+    with _server(answer) as port:
+        settings = KafkaSettings(f"127.0.0.1:{port}", ("orders",), options={"security.protocol": "SSL"})
+        with pytest.raises(error, match=rf"^Kafka at 127.0.0.1:{port}.*{told}"):
+            TopicReader(settings).offset_bounds()
+
+
+@contextmanager
+def _server(answer: bytes) -> Iterator[int]:
+    """A server without TLS: it answers the first message of each connection, and ends it."""
+
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1)
+            self.request.sendall(answer)
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield server.server_address[1]
+        server.shutdown()
