@@ -59,8 +59,15 @@ def create_client(
         settings: those of the user.
 
     Raises:
-        ConfigError: an option of the user has no meaning, or not this value, or does not fit the others.
+        ConfigError: an option of the user has no meaning, or not this value, or does not fit the others, or it is set
+            here to another value.
     """
+    given = settings.options.items()
+    if fixed := sorted(name for name, value in given if f"{options[name]}".lower() != value.lower()):
+        raise ConfigError(
+            f"{settings.title}: Headwater sets {', '.join(fixed)} itself, so what `options` says would have no effect:"
+            " remove it there"
+        )
     try:
         return make(options)
     except KafkaException as error:

@@ -43,6 +43,27 @@ def test_options_of_a_sink(options: dict[str, str], told: str) -> None:
     assert str(caught.value).endswith(told)
 
 
+OWN = {"group.id": "x", "enable.auto.commit": "true", "bootstrap.servers": "b:1", "isolation.level": "read_committed"}
+
+
+def test_options_of_a_source_that_would_have_no_effect() -> None:
+    settings = KafkaSettings(NOBODY, ("orders",), options=OWN)
+    for call in (lambda: broker.check_options(settings), TopicReader(settings).offset_bounds):
+        with pytest.raises(
+            ConfigError, match=r"^the source of Kafka topics orders: Headwater sets .* itself, .*: remove"
+        ):
+            call()
+    other = KafkaSettings(NOBODY, ("orders",), options={"enable.auto.commit": "true", "group.id": "x"})
+    with pytest.raises(ConfigError, match=r"Headwater sets enable\.auto\.commit, group\.id itself"):
+        broker.check_options(other)
+
+
+def test_options_of_a_sink_that_would_have_no_effect() -> None:
+    settings = SinkSettings(NOBODY, "prices", {"transactional.id": "x", "linger.ms": "9"})
+    with pytest.raises(ConfigError, match=r"^publish to Kafka topic 'prices': Headwater sets transactional\.id itself"):
+        sink.check_options(settings)
+
+
 def test_good_options_need_no_broker() -> None:
     options = {"client.id": "shop", "socket.keepalive.enable": "true"}
     broker.check_options(KafkaSettings(NOBODY, ("orders",), options=options))
