@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from attrs import define, field
 
 from ...domain.epoch.epoch import Publication
+from ...domain.epoch.watermark import format_time
 from ...domain.source import dead_letter
 from ..api import Headwater
 from ..api.curve import read_curves
 from ..api.pipeline import Answer
 from ..api.status import StatusTable
-from ..run.progress import exact_moment
 from ..run.report import EpochReport
 from ..services.kind import find_inputs
 
@@ -187,4 +187,4 @@ def _epochs(found: list[Publication], phases: Mapping[int, Mapping[str, float]])
 
 
 def _text(time: datetime | None) -> str | None:
-    return None if time is None else exact_moment(time)
+    return None if time is None else format_time(time)
