@@ -10,7 +10,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 from attrs import define
@@ -127,7 +127,12 @@ def print_message(text: str, style: str = "", **fields: Any) -> None:
     try:
         _print(text, style)
     except OSError:  # nobody reads messages any more, and the work goes on
-        sys.stderr = Path(os.devnull).open("w")  # noqa: SIM115 - as long as the process
+        sys.stderr = open_nowhere()
+
+
+def open_nowhere() -> TextIO:
+    """A stream that drops what is written to it, to take the place of one that cannot be written any more."""
+    return Path(os.devnull).open("w")
 
 
 def _print(text: str, style: str) -> None:

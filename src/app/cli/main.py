@@ -36,7 +36,7 @@ from ..services.kind import kind_of
 from ..wiring.checks import check_clients, check_packages, check_queries, describe_engines
 from .arguments import ABOUT_CONFIG, FORMAT, PIPELINE, command, day
 from .bootstrap import bootstrap
-from .console import ERROR, LOG_FORM, VERBOSITY, WARNING, MessageHandler, choose_bars, print_message
+from .console import ERROR, LOG_FORM, VERBOSITY, WARNING, MessageHandler, choose_bars, open_nowhere, print_message
 from .dead_letters import dead_letters
 from .durable import check_target, load_durable, open_durable
 from .explain import explain as explain_deployment
@@ -128,8 +128,7 @@ def _explain_usage(error: click.UsageError) -> None:
 
 def _end_output(error: OSError) -> int:
     """End after standard output could not be written: successfully, if its reader has closed the pipe."""
-    # The interpreter flushes the buffer at exit, which must not fail again.
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    sys.stdout = open_nowhere()  # the interpreter flushes it at exit, which must not fail again
     if isinstance(error, BrokenPipeError):
         return _OK
     print_message(f"headwater: cannot write the output: {error.strerror}", ERROR)
