@@ -153,7 +153,7 @@ class Pieces:
             SourceChanged: a file came among those that were already read.
         """
         reached = _Reached.of(frontier)
-        names = self._names(reached)
+        names = self._names(reached, self._present(reached))
         waiting = reached.split(names)[1]
         if not waiting:
             return None
@@ -198,17 +198,19 @@ class Pieces:
             SourceChanged: a file came among those that were already read.
         """
         reached = _Reached.of(frontier)
-        return reached.split(self._names(reached))[1]
+        return reached.split(self._names(reached, self._present(reached)))[1]
 
-    def _names(self, reached: _Reached) -> list[str]:
-        """The names of all files, in order, also of those that must come back.
+    def _present(self, reached: _Reached) -> list[str]:
+        return self.listing.names(read=bool(reached.newest))
+
+    def _names(self, reached: _Reached, present: list[str]) -> list[str]:
+        """The names of all files, in order: of those that are present, and of those that must come back.
 
         Raises:
             SourceChanged: a file came among those that were already read.
         """
-        names = self.listing.names(read=bool(reached.newest))
-        gone = {*self.awaited, *filter(None, [reached.begun])}.difference(names)
-        names = sorted([*names, *gone])
+        gone = {*self.awaited, *filter(None, [reached.begun])}.difference(present)
+        names = sorted([*present, *gone])
         self.listing.check_none_late(reached.find_late(names, self._last), reached.newest)
         self._last.remember(reached.last, names)
         return names
@@ -216,8 +218,9 @@ class Pieces:
     def check_complete(self, frontier: Frontier) -> None:
         """Check that all files that are passed are there; see `BulkSource.check_complete`."""
         reached = _Reached.of(frontier)
-        self._names(reached)
-        there = len(reached.split(self.listing.names(read=bool(reached.newest)))[0])
+        present = self._present(reached)
+        self._names(reached, present)
+        there = len(reached.split(present)[0])
         if there < reached.passed:
             raise SourceChanged(
                 f"{self.listing.settings.path}: {reached.passed - there} of the {reached.passed} files that were loaded"

@@ -51,7 +51,7 @@ class Reading:
     """Reads slices of partitions, one call after the other.
 
     The client fetches in advance. A partition stays assigned behind its slice, and what was received from there on is
-    kept: the next slice most likely begins there. If each slice were fetched anew, fetching would take half as long
+    kept: the next slice most likely begins there. If each slice were fetched again, fetching would take half as long
     again, and a slice of new records would wait for the request that still waits for records.
     """
 
@@ -73,7 +73,9 @@ class Reading:
                 self._received += kept.messages
                 self._resumed.add(partition)
             else:
-                self._assign(partition, slice_.start, anew=kept is not None)
+                if kept:
+                    self._unassign(partition)
+                self._assign(partition, slice_.start)
 
     def take(self) -> list[Run] | None:
         """Some records of the slices; None if nothing came for a moment.
@@ -122,7 +124,8 @@ class Reading:
             self._unassign(partition)
         elif error.code() in GONE and partition in self._resumed:
             self._resumed.remove(partition)
-            self._assign(partition, offset, anew=True)
+            self._unassign(partition)
+            self._assign(partition, offset)
         else:
             raise KafkaException(error)
 
@@ -152,9 +155,7 @@ class Reading:
             del self._kept[partition]
             self._unassign(partition)
 
-    def _assign(self, partition: Partition, start: int, *, anew: bool) -> None:
-        if anew:
-            self._unassign(partition)
+    def _assign(self, partition: Partition, start: int) -> None:
         self.consumer.incremental_assign([TopicPartition(*partition, start)])
 
     def _unassign(self, partition: Partition) -> None:

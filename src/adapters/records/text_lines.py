@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain
 from typing import Any
@@ -71,7 +70,8 @@ def nested_text(value: object) -> str:
 
 
 def _json_number(value: float) -> str:
-    return repr(value) if math.isfinite(value) else f'"{show_number(value)}"'
+    shown = show_number(value)
+    return f'"{shown}"' if isinstance(shown, str) else repr(shown)
 
 
 def quote_texts(texts: pl.Series, quote: Callable[[Any], str]) -> pl.Series:

@@ -127,8 +127,8 @@ def _string(target: Target) -> Convert:
             return value
         if type(value) is bytes:
             raise target.refuse(value, "bytes; declare the column as binary")
-        if type(value) is float and not isfinite(value):  # only messages with schemas have these
-            return str(show_number(value))
+        if type(value) is float and type(value := show_number(value)) is str:  # only of messages with schemas
+            return value
         text = to_json(value)
         return to_json(show_value(value)) if "null" in text else text  # it writes NaN as null, too
 
