@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import count
+from math import inf, nan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -157,6 +159,26 @@ class TestPush:
             assert sum('"kind":"?"' in letter["raw"].replace(": ", ":") for letter in letters) == 1
             assert {letter["reason"] for letter in letters} == REASONS
             assert headwater.replay("ranks").left == 2
+
+    def test_a_dead_letter_keeps_numbers_that_json_lacks(self, backend: str, tmp_path: Path) -> None:
+        found = pl.DataFrame({"id": [1, 2, 3], "x": [nan, inf, 1.0], "y": [1.0, 2.0, -inf], "part": [1, 2, None]})
+        name, _, engine = backend.partition(":")
+        more: Any = {"engine": engine} if engine else {}
+        with Headwater(backend=name, path=None if name == "memory" else tmp_path / "lake", **more) as headwater:
+            headwater.stream("rows", schema="id bigint, x double, y double, part bigint")
+            headwater.ranking("ranks", source="rows", group=["part"], id=["id"], order_by="x", segment=10)
+            headwater.push("rows", found)
+            answer = headwater.answer("ranks.dead_letters")
+            with answer.engine.working():
+                letters = answer.frame.collect("pyarrow").to_arrow().to_pylist()
+            assert sorted(
+                tuple(json.loads(each["raw"]).get(name) for name in ("id", "x", "y")) for each in letters
+            ) == [
+                (1, "NaN", 1.0),
+                (2, "Infinity", 2.0),
+                (3, 1.0, "-Infinity"),
+            ]
+            assert headwater.replay("ranks").left == 3
 
 
 def interrupt_once(monkeypatch: pytest.MonkeyPatch, of: type, method: str, pipeline: str) -> None:

@@ -9,7 +9,7 @@ from attrs import define
 
 from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import EngineLimit
-from ..records.dead_letters import JsonDeadLetters
+from ..records.dead_letters import FrameDeadLetters
 from ..records.polars_rows import polars_dead_letters, polars_rows
 from ..records.program_frames import is_of_spark
 from ..records.program_source import ProgramSource
@@ -32,4 +32,4 @@ class PolarsProgramSource(ProgramSource):
         return polars_rows(self.decode(frame), self.schema)
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return polars_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)
+        return polars_dead_letters(letters, FrameDeadLetters(self.spec), self.schema)

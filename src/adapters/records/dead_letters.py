@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from typing import TypeAlias
 
 import pyarrow as pa
 from attrs import frozen
 
 from ...domain.source.record_spec import RecordSpec
+from ...domain.table.schema import FLOATS
 from .decoder import Record, RecordDecoder
+from .parsing import parse_json
 
 COLUMNS = ("row_kind", "origin", "raw", "bytes")
 """The columns of `dead_letter.SCHEMA` that decoding again needs."""
+
+_NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 
 ReadAgain: TypeAlias = Callable[[Iterable[pa.RecordBatch], int], Iterator[pa.RecordBatch]]
 """Dead letters in order, as batches of `COLUMNS`, and the first position -> batches of `records.batch_schema`."""
@@ -40,3 +45,25 @@ class JsonDeadLetters:
 
     def __call__(self, letters: Iterable[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
         return RecordDecoder(self.spec).batches(records(letters, first))
+
+
+@frozen
+class FrameDeadLetters:
+    """Decodes dead letters of pushed frames again: as JSON, with texts for NaN and infinities, which it lacks.
+
+    Args:
+        spec: the spec of the rows, as declared now.
+    """
+
+    spec: RecordSpec
+
+    def __call__(self, letters: Iterable[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
+        floats = [each.name for each in self.spec.schema.columns if each.type.name in FLOATS]
+        return RecordDecoder(self.spec, partial(_parse_row, floats)).batches(records(letters, first))
+
+
+def _parse_row(floats: Collection[str], raw: bytes) -> object:
+    row = parse_json(raw)
+    if isinstance(row, dict):
+        row |= {name: float(row[name]) for name in floats if row.get(name) in _NOT_FINITE}
+    return row

@@ -6,13 +6,15 @@ from collections.abc import Callable
 
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 
+from ...domain.source.conversion import show_number, show_value
 from .decoder import to_json
 from .text_lines import each_as_text, join_texts, quote_texts
 
 
 def object_texts(rows: pa.RecordBatch) -> pa.Array:
-    """Each row as a JSON object, as `to_json` writes it; string."""
+    """Each row as a JSON object, as `to_json` writes it, but NaN and infinities are texts; string."""
     pieces: list[pl.Series | str] = []
     for at, name in enumerate(rows.schema.names):
         pieces += [f"{',' if at else ''}{to_json(name)}:", _texts(rows.column(at)).fill_null("null")]
@@ -26,7 +28,7 @@ def _texts(values: pa.Array) -> pl.Series:
     for is_kind, texts_of in _BY_KIND.items():
         if is_kind(kind):
             return texts_of(values)
-    return each_as_text(values.to_pylist(), to_json)
+    return each_as_text(values.to_pylist(), lambda value: to_json(show_value(value)))
 
 
 def _plain(values: pa.Array) -> pl.Series:
@@ -35,7 +37,8 @@ def _plain(values: pa.Array) -> pl.Series:
 
 def _numbers(values: pa.Array) -> pl.Series:
     """A list of numbers as JSON has each number between two commas."""
-    listed = to_json(values.to_pylist())[1:-1]
+    are_finite = pc.all(pc.is_finite(values)).as_py()
+    listed = to_json(values.to_pylist() if are_finite else [*map(show_number, values.to_pylist())])[1:-1]
     return pl.Series(listed.split(",") if listed else [], dtype=pl.String)
 
 

@@ -17,7 +17,7 @@ from ...domain.errors import BadInput
 from ...domain.table import schema
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
-from ..records.dead_letters import JsonDeadLetters
+from ..records.dead_letters import FrameDeadLetters
 from ..records.decoder import batch_schema
 from ..records.program_frames import is_of_spark, query_batch
 from ..records.program_source import BY_HAND, ProgramFrame, ProgramSource
@@ -66,7 +66,7 @@ class SparkProgramSource(ProgramSource):
         self._release()
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return spark_dead_letters(letters, JsonDeadLetters(self.spec), self.schema)
+        return spark_dead_letters(letters, FrameDeadLetters(self.spec), self.schema)
 
     def _bring(self, rows: DataFrame) -> DataFrame:
         """The rows that a frame has in the program's session, as a frame of Headwater's own."""

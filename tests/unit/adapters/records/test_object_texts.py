@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from headwater.adapters.records.decoder import to_json
 from headwater.adapters.records.object_texts import object_texts
+from headwater.domain.source.conversion import show_value
 
 NAIVE = st.datetimes(datetime(1, 1, 1), datetime(9999, 12, 31))
 COLUMNS = {
@@ -33,4 +34,4 @@ ROWS = st.lists(st.fixed_dictionaries({name: st.none() | each for name, (_, each
 @given(ROWS)
 def test_each_row_is_written_as_the_encoder_writes_it(rows):
     batch = pa.RecordBatch.from_pylist(rows, SCHEMA)
-    assert object_texts(batch).to_pylist() == [to_json(row) for row in batch.to_pylist()]
+    assert object_texts(batch).to_pylist() == [to_json(show_value(row)) for row in batch.to_pylist()]
