@@ -19,8 +19,8 @@ _A_COLUMN = 1024
 """About this many bytes are taken by each column of a frame, and by the frame, besides its values."""
 _WASTE = 2
 """A frame that keeps more than this many times the bytes of its rows in memory is copied."""
-_NEW_SHARE = 4
-"""New files take up to a quarter of the cache."""
+_NEW_SHARE = 8
+"""New files take up to an eighth of the cache."""
 _MOST_DROPPED = 10_000
 """The number of dropped files whose paths are remembered."""
 

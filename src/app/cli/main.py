@@ -54,11 +54,12 @@ _OF_OUTPUT = (errno.EPIPE, errno.ENOSPC)
 _WHOLE = 1000  # characters of a sentence
 _COMPLETE = "_HEADWATER_COMPLETE"
 _ALLOCATORS = {
-    "_RJEM_MALLOC_CONF": "dirty_decay_ms:10000,muzzy_decay_ms:10000",
+    "_RJEM_MALLOC_CONF": f"dirty_decay_ms:10000,muzzy_decay_ms:10000,narenas:{max(1, (os.cpu_count() or 1) // 2)}",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
 }
-"""Polars' allocator keeps freed memory for ten seconds, and not for half a second: epochs take as much again. That of
-Arrow would give it back after a hundredth of a second.
+"""Polars' allocator keeps freed memory for ten seconds, and not for half a second: epochs take as much again. Threads
+cannot use what another arena of it keeps, so two cores share one, and do not have four each. That of Arrow would give
+memory back after a hundredth of a second.
 """
 _CODES: dict[type[HeadwaterError], int] = {ConfigError: _USAGE, WaitTimeout: _TIMEOUT}
 

@@ -15,7 +15,7 @@ def paths(cache: FileCache, *names: str) -> list[str]:
 
 
 def test_new_files_make_room_for_the_next_ones():
-    cache = FileCache(limit=SIZE * 8)
+    cache = FileCache(limit=SIZE * 16)
     for name in "abcd":
         cache.put(name, ROWS)
         cache.get("a")
@@ -23,7 +23,7 @@ def test_new_files_make_room_for_the_next_ones():
 
 
 def test_a_file_that_is_read_again_later_stays():
-    cache = FileCache(limit=SIZE * 8)
+    cache = FileCache(limit=SIZE * 16)
     for name in "abca":
         cache.put(name, ROWS)
     for number in range(20):
@@ -32,8 +32,8 @@ def test_a_file_that_is_read_again_later_stays():
 
 
 def test_of_those_the_one_that_was_not_used_for_longest_goes():
-    cache = FileCache(limit=SIZE * 8)
-    again = [f"{number:02}" for number in range(7)]
+    cache = FileCache(limit=SIZE * 16)
+    again = [f"{number:02}" for number in range(15)]
     for name in [*again, "x", "y", *again[:-1]]:
         cache.put(name, ROWS)
     cache.get(again[0])
@@ -62,7 +62,7 @@ def test_a_row_does_not_keep_the_texts_of_those_that_it_was_cut_from(cut):
 
 def test_what_a_frame_keeps_besides_its_rows_counts():
     text = pl.DataFrame({"n": range(1000), "text": ["x" * 1000] * 1000})
-    cache = FileCache(limit=4 * 1_200_000)
+    cache = FileCache(limit=8 * 1_200_000)
     for name in "abc":
         cache.put(name, text.filter(pl.col("n") < 700))
     assert paths(cache, *"abc") == ["c"]

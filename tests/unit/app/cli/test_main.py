@@ -339,8 +339,9 @@ class TestOtherCommands:
         )
         own = {"_RJEM_MALLOC_CONF": "dirty_decay_ms:1", "ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}
         plain = {name: value for name, value in os.environ.items() if name not in own}
+        arenas = max(1, (os.cpu_count() or 1) // 2)
         for environment, expected in (
-            ({}, ["dirty_decay_ms:10000,muzzy_decay_ms:10000", "system"]),
+            ({}, [f"dirty_decay_ms:10000,muzzy_decay_ms:10000,narenas:{arenas}", "system"]),
             (own, own.values()),
         ):
             command = [sys.executable, "-c", script, config, *expected]
