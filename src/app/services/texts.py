@@ -59,10 +59,12 @@ class Columns(Protocol):
 
 
 def of_measures(measures: Iterable[Measure], schema: Schema) -> Iterator[Text]:
-    """Yield the expressions of measures over rows of a schema."""
+    """Yield the expressions of measures over rows of a schema, without those that are a column of it."""
+    columns = {name.lower() for name in schema.names}
     for measure in measures:
         for _, expression in measure.expressions:
-            yield of_row(f"measures.{measure.name}", expression, schema)
+            if expression.bare is None or expression.bare.lower() not in columns:
+                yield of_row(f"measures.{measure.name}", expression, schema)
 
 
 def of_row(key: str, expression: Expression, schema: Schema) -> Text:

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 import pytest
 
+from headwater.app.services.texts import of_measures
 from headwater.app.wiring.blueprints import blueprints
 from headwater.domain.errors import ConfigError
 from headwater.domain.table.fingerprint import digest
@@ -50,6 +51,12 @@ def test_the_sample_answers_ticks(deploy):
     assert views["ticks"] == (("window_start", "tick", "grouping", "page", "pv", "uv", "revision"), ())
     assert views["ticks_total"] == (("window_start", "tick", "pv", "uv", "revision"), ("window_start", "tick"))
     assert views["curve"] == views["curve_page"] == (("window_start", "tick", "page", "pv", "uv"), ())
+
+
+@pytest.mark.parametrize(("distinct", "compiled"), [("user_id", 0), ("User_ID", 0), ("cast(user_id as int)", 1)])
+def test_a_measure_of_a_column_has_nothing_to_compile(deploy, distinct, compiled):
+    read = settings(deploy(changed("count(distinct user_id)", f"count(distinct {distinct})")))
+    assert len(list(of_measures(read.measures, read.schema))) == compiled
 
 
 _RANKING = """
