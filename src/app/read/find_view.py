@@ -40,11 +40,11 @@ def find_pipelines(known: Iterable[str], given: Iterable[str] | None) -> list[st
 
 def find_view(services: Mapping[str, Service], name: str) -> tuple[str, ViewSpec]:
     """Return the pipeline and the view that a name stands for; see `Headwater.find`."""
-    pipeline, _, wanted = str(name).partition(".")
+    pipeline, dot, wanted = str(name).partition(".")
     service = find_service(services, pipeline)
     tables = (ViewSpec(table.name.split(".", 1)[1], table.schema, table.key, table.key, "") for table in service.tables)
     known = {view.name: view for view in (*tables, *service.views)}
-    wanted = wanted or service.views[0].name
+    wanted = wanted if dot else service.views[0].name
     if wanted not in known:
         listed = ", ".join(sorted(known))
         raise UnknownName(

@@ -87,6 +87,10 @@ class TestRun:
                 "pipeline 'ranked' has no view 'tip'; there are: base, cells, changes, dead_letters, ranked, ranks,"
                 " top; did you mean 'top'?",
             ),
+            (
+                ["--until-idle", "--show", "ranked."],
+                "pipeline 'ranked' has no view ''; there are: base, cells, changes, dead_letters, ranked, ranks, top",
+            ),
         ],
     )
     def test_a_wrong_name_is_told_before_anything_runs(self, config, capsys, arguments, message):
