@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 
@@ -156,3 +156,10 @@ class SinkChanged(HeadwaterError, RuntimeError):
 
 class SourceChanged(HeadwaterError, RuntimeError):
     """The source no longer holds the records read before, so continuing would lose or repeat rows."""
+
+
+def find_similar(word: str, known: Iterable[str]) -> str | None:
+    """Return the most similar known word, for a message; None if none is similar."""
+    from difflib import get_close_matches  # imported only for an error
+
+    return next(iter(get_close_matches(word, list(known), n=1)), None)

@@ -128,10 +128,10 @@ class Timeline:
         Raises:
             TableDamaged: that is so although there are commits.
         """
-        if self._opened is not None or self.folder.size(_PROPERTIES):
+        if self._opened is not None or (size := self.folder.size(_PROPERTIES)):
             return True
         backup = f"{_PROPERTIES}.backup"  # Hudi makes it when it changes them, and reads it if they are missing
-        if self.folder.holds(backup) and not self.folder.holds(_PROPERTIES):
+        if size is None and self.folder.holds(backup):
             return True
         if self.folder.has_files(f"{_META}/timeline"):
             raise TableDamaged(

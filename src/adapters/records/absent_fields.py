@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 
 from ...domain.epoch.batch import ERROR, RAW
+from ...domain.errors import find_similar
 from ...domain.source.record_spec import RecordSpec
 
 if TYPE_CHECKING:
@@ -30,8 +31,10 @@ def warn_of_absent(rows: nw.LazyFrame[Any], spec: RecordSpec, place: str) -> Non
         spec: the spec of the records.
         place: where they came from.
     """
+    if not spec.is_json:
+        return
     frame: pl.DataFrame = rows.collect().to_native()
-    if not spec.is_json or not frame[ERROR].null_count():
+    if not frame[ERROR].null_count():
         return
     names = [each for each in spec.columns.names if each not in spec.changes.metadata and each.isascii()]
     empty = [each for each in names if frame[each].null_count() == frame.height]
@@ -47,7 +50,5 @@ def warn_of_absent(rows: nw.LazyFrame[Any], spec: RecordSpec, place: str) -> Non
 
 def _with_likely(name: str, found: list[str]) -> str:
     """A name for a message, with the most similar one that is there."""
-    from difflib import get_close_matches  # imported only for a warning
-
-    near = get_close_matches(name, found, n=1)
-    return f"{name!r} (did you mean {near[0]!r}?)" if near else repr(name)
+    near = find_similar(name, found)
+    return repr(name) if near is None else f"{name!r} (did you mean {near!r}?)"

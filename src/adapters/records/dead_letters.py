@@ -44,22 +44,19 @@ class JsonDeadLetters:
     spec: RecordSpec
 
     def __call__(self, letters: Iterable[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
-        return RecordDecoder(self.spec).batches(records(letters, first))
+        return self._decoder().batches(records(letters, first))
+
+    def _decoder(self) -> RecordDecoder:
+        return RecordDecoder(self.spec)
 
 
 @frozen
-class FrameDeadLetters:
-    """Decodes dead letters of pushed frames again: as JSON, with texts for NaN and infinities, which it lacks.
+class FrameDeadLetters(JsonDeadLetters):
+    """Decodes dead letters of pushed frames again: as JSON, with texts for NaN and infinities, which it lacks."""
 
-    Args:
-        spec: the spec of the rows, as declared now.
-    """
-
-    spec: RecordSpec
-
-    def __call__(self, letters: Iterable[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
+    def _decoder(self) -> RecordDecoder:
         floats = [each.name for each in self.spec.schema.columns if each.type.name in FLOATS]
-        return RecordDecoder(self.spec, partial(_parse_row, floats)).batches(records(letters, first))
+        return RecordDecoder(self.spec, partial(_parse_row, floats))
 
 
 def _parse_row(floats: Collection[str], raw: bytes) -> object:

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from attrs import NOTHING, Factory, evolve, field, fields_dict, frozen
 
 from ...domain.duration import parse_duration
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, find_similar
 from ...domain.source.dead_letter import LIMIT as SHARE_OR_ROWS
 from ...domain.source.dead_letter import Limit
 from ...domain.table.schema import Schema
@@ -228,10 +228,8 @@ def _choice(value: Any, allowed: tuple[str, ...]) -> str:
 
 def did_you_mean(given: Any, allowed: Any) -> str:
     """Return the end of a message: the most similar allowed word, if any, else an empty text."""
-    from difflib import get_close_matches  # imported only for an error
-
-    near = get_close_matches(str(given), [str(each) for each in allowed], n=1)
-    return f"; did you mean {near[0]!r}?" if near else ""
+    near = find_similar(str(given), map(str, allowed))
+    return "" if near is None else f"; did you mean {near!r}?"
 
 
 def _of_type(

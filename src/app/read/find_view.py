@@ -34,7 +34,7 @@ def find_pipelines(known: Iterable[str], given: Iterable[str] | None) -> list[st
     if isinstance(given, str) or not isinstance(given, Iterable | None):
         raise ConfigError(f"{given!r} is not a list of names of pipelines; give several names, or one as [{given!r}]")
     if not (names := list(known if given is None else given)):
-        raise ConfigError("there is no pipeline to run: add a table [pipelines.NAME], or name pipelines that there are")
+        raise ConfigError("there is no pipeline to run: add a table [pipelines.NAME], or name pipelines that exist")
     return names
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any
 
@@ -50,6 +50,21 @@ def as_key(rows: nw.LazyFrame[Any], group: Schema) -> nw.LazyFrame[Any]:
 def from_key(rows: nw.LazyFrame[Any], group: Schema) -> nw.LazyFrame[Any]:
     """Restore nulls in the group's columns, and drop `NULLS`."""
     return rows.with_columns(nw.col(NULLS), *(_emptied(at, each) for at, each in enumerate(group.columns))).drop(NULLS)
+
+
+def match_groups(
+    read: Callable[[nw.LazyFrame[Any] | None], nw.LazyFrame[Any]], keys: nw.LazyFrame[Any], group: Sequence[str]
+) -> nw.LazyFrame[Any]:
+    """Return the rows of a view that equal a row of `keys` in all of its columns; null equals nothing.
+
+    Args:
+        read: reads the view; only some groups if it is given any. It takes a placeholder for a null.
+        keys: some of the view's columns.
+        group: the group columns.
+    """
+    columns = keys.collect_schema().names()
+    named = [each for each in group if each in columns]
+    return read(keys.select(named).unique() if named else None).join(keys, on=columns, how="semi")
 
 
 def _filled(each: Column) -> nw.Expr:

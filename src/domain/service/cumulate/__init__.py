@@ -15,6 +15,7 @@ The window and its name are those of Flink's table-valued function CUMULATE.
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -22,6 +23,7 @@ import narwhals as nw
 from ...epoch.batch import Batch
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
+from ...table.groups import match_groups
 from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
 from ..measures import Estimate
@@ -76,11 +78,8 @@ class Cumulate(Service):
         return self._views.view(spec, at.snapshot, at.as_of)
 
     def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        columns = keys.collect_schema().names()
-        dimensions = [each for each in self._settings.dimension_schema.names if each in columns]
-        groups = keys.select(dimensions).unique() if dimensions else None
-        rows = self._views.view(self.known(name), at.snapshot, at.as_of, groups)
-        return rows.join(keys, on=columns, how="semi")  # in the tables, null is a value of its type
+        read = partial(self._views.view, self.known(name), at.snapshot, at.as_of)
+        return match_groups(read, keys, self._settings.dimension_schema.names)
 
     def read_changes(self, spec: ViewSpec, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         return self._views.changes(spec, before, after)

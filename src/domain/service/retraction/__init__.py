@@ -12,6 +12,7 @@ The past is either the sum of the days before the cut, or a user-supplied batch 
 from __future__ import annotations
 
 from datetime import date, datetime
+from functools import partial
 from typing import Any
 
 import narwhals as nw
@@ -19,6 +20,7 @@ import narwhals as nw
 from ...epoch.batch import Batch
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
+from ...table.groups import match_groups
 from ...table.view_spec import ViewSpec
 from ..base import GivenCut, ReadAt, Service, Step
 from ..input import PlainTable
@@ -83,10 +85,7 @@ class Retraction(Service):
         return self._views.view(spec, at.snapshot)
 
     def lookup(self, name: str, at: ReadAt, keys: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        columns = keys.collect_schema().names()
-        groups = [each for each in self._settings.group if each in columns]
-        rows = self._views.view(self.known(name), at.snapshot, keys.select(groups).unique() if groups else None)
-        return rows.join(keys, on=columns, how="semi")  # in the tables, null is a value of its type
+        return match_groups(partial(self._views.view, self.known(name), at.snapshot), keys, self._settings.group)
 
     def view_changes(self, name: str, before: Snapshot, after: Snapshot) -> nw.LazyFrame[Any]:
         """Return the changes of a view; the key of `totals` may be empty. See `Service.view_changes`."""

@@ -109,7 +109,7 @@ def test_the_error_of_a_login_is_told_until_the_cluster_answers(monkeypatch: pyt
 
 
 @pytest.mark.parametrize(
-    ("answer", "error", "told"),
+    ("answer", "error", "message"),
     [
         (
             b"HTTP/1.1 400 Bad Request\r\n\r\n",
@@ -119,11 +119,11 @@ def test_the_error_of_a_login_is_told_until_the_cluster_answers(monkeypatch: pyt
         (b"", SourceUnavailable, "does its port have TLS, as security.protocol in `options` says"),
     ],
 )
-def test_a_port_without_tls_is_named(answer: bytes, error: type[Exception], told: str) -> None:
+def test_a_port_without_tls_is_named(answer: bytes, error: type[Exception], message: str) -> None:
     """A broker ends such a connection without an answer, as it does when it restarts."""
     with _server(answer) as port:
         settings = KafkaSettings(f"127.0.0.1:{port}", ("orders",), options={"security.protocol": "SSL"})
-        with pytest.raises(error, match=rf"^Kafka at 127.0.0.1:{port}.*{told}"):
+        with pytest.raises(error, match=rf"^Kafka at 127.0.0.1:{port}.*{message}"):
             TopicReader(settings).offset_bounds()
 
 

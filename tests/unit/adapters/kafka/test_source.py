@@ -42,7 +42,7 @@ def test_a_long_stretch_without_records_is_passed_in_few_epochs(monkeypatch: pyt
     assert found.until == {"t": {"0": 10_000_000}}
 
 
-def test_a_column_that_no_record_has_is_told_in_the_first_epoch_only(
+def test_a_column_that_no_record_has_is_warned_of_in_the_first_epoch_only(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(TopicReader, "offset_bounds", lambda _reader: {("t", 0): OffsetBounds(0, 2)})
@@ -59,6 +59,6 @@ def test_a_column_that_no_record_has_is_told_in_the_first_epoch_only(
         assert planned is not None
         source.read(planned)
         after = planned.until
-    (told,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
-    assert told.startswith("topics t: no record of the first epoch has these columns")
-    assert ": 'v'; correct" in told
+    (warning,) = [each.getMessage() for each in caplog.records if each.levelname == "WARNING"]
+    assert warning.startswith("topics t: no record of the first epoch has these columns")
+    assert ": 'v'; correct" in warning

@@ -107,6 +107,8 @@ def test_a_name_that_is_taken_is_refused(
     about = tmp_path / "site" / "line_files-0.1.dist-info"
     (about / "entry_points.txt").write_text(f"[headwater.{group}]\n{name} = linefiles:Kind\n")
     load_service.cache_clear()  # other tests have loaded the service that is shipped
-    told = refusal(GOOD)
-    assert f"{group[:-1]} {name!r} is registered twice: (package line-files 0.1, linefiles:Kind) and (package" in told
-    assert f", {shipped}); remove a package, or rename its entry point" in told
+    message = refusal(GOOD)
+    assert (
+        f"{group[:-1]} {name!r} is registered twice: (package line-files 0.1, linefiles:Kind) and (package" in message
+    )
+    assert f", {shipped}); remove a package, or rename its entry point" in message
