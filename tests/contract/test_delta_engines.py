@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from itertools import cycle, repeat
+from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
 import pytest
@@ -23,9 +24,11 @@ from headwater.testing.store_reading import ValuesContract
 from headwater.testing.store_whole import WholeContract
 
 from .test_delta_expiring import NAMES, Crashes, Log, Races, SparkLake
+from .test_delta_partial_compaction import SomeFiles, Twins
 from .turns import TakingTurns
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from headwater.domain.ports import KeptStore
@@ -108,6 +111,32 @@ class TestSlices(BothEngines):
         for engine in ("spark", "local"):
             self.turns = repeat(engine)
             assert self.table(self.reopen(), spec).rows_at(compacted) == bag(*rows)
+
+
+class TestPartialCompaction(BothEngines):
+    @pytest.mark.parametrize("kind", ["newest, partitioned", "sums", "sums, never deleted", "two groups", "no key"])
+    def test_spark_brings_files_of_the_local_engine_together(self, kind: str) -> None:
+        chance = Random(kind)
+        twins = Twins(self, (self.opened("one", chance), self.opened("two", chance)), kind, chance)
+        for reader in ("spark", "local"):
+            self.turns = repeat("local")
+            for _ in range(4):
+                twins.commit()
+            self.turns = repeat("spark")
+            twins.both[0].compact()
+            self.turns = repeat(reader)
+            twins.check()
+
+    def opened(self, folder: str, chance: Random) -> KeptStore:
+        from headwater.adapters.delta.store import DeltaStore
+
+        root, policy = str(self.root / folder), SomeFiles(chance=chance)
+        stores = LocalDeltaStore(root, policy), DeltaStore(self.spark, root, policy)
+        return cast("KeptStore", TakingTurns(*stores, self._turns(), self.spark))
+
+    def _turns(self) -> Iterator[str]:
+        while True:
+            yield next(self.turns)
 
 
 class TestOutsideReaders(BothEngines):

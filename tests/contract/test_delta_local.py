@@ -22,7 +22,8 @@ from attrs import evolve
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from headwater.adapters.delta.compaction_policy import CompactionPolicy
+from headwater.adapters.delta.actions import by_partition
+from headwater.adapters.delta.compaction_policy import CompactionPolicy, Rewrite
 from headwater.adapters.delta.local import compaction, data_files, lookups
 from headwater.adapters.delta.local import store as local_store
 from headwater.adapters.delta.local.compaction import prepare_compaction
@@ -68,8 +69,8 @@ SLICED = {
 class Everything(CompactionPolicy):
     """Compacts all partitions."""
 
-    def choose(self, files: Iterable[DataFile]) -> list[DataFile]:
-        return list(files)
+    def choose(self, files: Iterable[DataFile]) -> list[Rewrite]:
+        return [Rewrite.of(found, found) for found in by_partition(files).values()]
 
 
 class LocalDelta(PolarsFrames, StoreHarness):

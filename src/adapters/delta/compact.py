@@ -1,6 +1,9 @@
-"""How the rows of compacted partitions are rewritten."""
+"""How the rows of compacted files are rewritten."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -8,19 +11,28 @@ from pyspark.sql import functions as F
 from ...domain.table.change import Matching
 from ...domain.table.spec import TableSpec
 from ..spark.schema import named, typed
-from .actions import DataFile
-from .compaction_policy import CompactionPolicy, total_bytes
+from .compaction_policy import Rewrite, total_bytes
 from .read import TableVersion
+from .rows import fold_part
 from .stored import APPENDED, OPERATION, has_log, stored_schema
 
 
-def compact_files(reading: TableVersion, files: list[DataFile], policy: CompactionPolicy) -> DataFrame:
-    """The folded rows of whole partitions, sorted by key into few files. Rows keep their newest `_sequence`."""
-    rows = reading.folded(files, Matching())
-    if has_log(reading.spec):
-        rows = rows.withColumn(OPERATION, F.lit(APPENDED))
-    rows = typed(rows, stored_schema(reading.spec))
-    return repartition(rows, reading.spec, -(-total_bytes(files) // policy.target_bytes))
+def compact_files(reading: TableVersion, rewrites: Sequence[Rewrite], file_bytes: int) -> DataFrame:
+    """The rows of files, folded and sorted by key into few files. Rows keep their newest `_sequence`."""
+    by_whole = {is_whole: [each for each in rewrites if each.whole is is_whole] for is_whole in (True, False)}
+    rows = [_compacted(reading, found, is_whole=is_whole) for is_whole, found in by_whole.items() if found]
+    size = sum(total_bytes(each.files) for found in by_whole.values() for each in found)
+    return repartition(reduce(DataFrame.union, rows), reading.spec, -(-size // file_bytes))
+
+
+def _compacted(reading: TableVersion, rewrites: list[Rewrite], *, is_whole: bool) -> DataFrame:
+    spec, files = reading.spec, [file for each in rewrites for file in each.files]
+    if has_log(spec) and not is_whole:
+        rows = fold_part(reading.stored(files), spec, deletes=any(each.deletes for each in rewrites))
+    else:
+        rows = reading.folded(files, Matching())
+        rows = rows.withColumn(OPERATION, F.lit(APPENDED)) if has_log(spec) else rows
+    return typed(rows, stored_schema(spec))
 
 
 def repartition(rows: DataFrame, spec: TableSpec, parts: int) -> DataFrame:

@@ -1,28 +1,51 @@
-"""Which partitions of a table are worth compacting."""
+"""Which files of a table are worth compacting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
+from itertools import pairwise
 
 from attrs import evolve, frozen
 
 from .actions import DataFile, by_partition
+from .stored import APPENDED, OPERATION
 
 _MEBIBYTE = 1024 * 1024
 _MOST = 0.8
 _PATIENCE = 4.5
 
 
+@frozen(eq=False)
+class Rewrite:
+    """Files of one partition that a compaction replaces.
+
+    Args:
+        files: these files.
+        whole: whether they are all files of the partition; else others may have rows of the same keys.
+        deletes: whether any file of the partition may delete rows.
+    """
+
+    files: Sequence[DataFile]
+    whole: bool
+    deletes: bool
+
+    @classmethod
+    def of(cls, files: Sequence[DataFile], partition: Collection[DataFile]) -> Rewrite:
+        """A rewrite of some files of a partition."""
+        return cls(files, len(files) == len(partition), any(file.may_delete for file in partition))
+
+
 @frozen
 class CompactionPolicy:
-    """Which partitions a compaction rewrites.
+    """Which files a compaction rewrites.
 
     Args:
         min_files: a partition with fewer small files is not compacted, unless it has been emptied.
-        min_share: a partition is not compacted if its small files, without the largest one if that is what the last
-            compaction wrote, have less than this share of its bytes. All its files are written again, so a low share
-            would write each row many times while a partition grows …
-        max_files: … unless it has at least this many small files.
+        min_share: a partition is compacted as a whole if at least this share of its bytes is new: in small files, or in
+            files of changes. The largest file does not count if all are new: the last compaction may have written it.
+            A low share would write each row many times while a partition grows.
+        max_files: of a partition with less that is new, but with at least this many small files, the smallest ones are
+            brought together; the number of files that a read has to look at stays small.
         target_bytes: the size of new files, in bytes; files smaller than half of it are small.
         max_bytes: the most bytes that one compaction rewrites; the rest waits for the next compaction.
     """
@@ -42,28 +65,48 @@ class CompactionPolicy:
         new = _PATIENCE * self.min_share
         return evolve(self, min_share=new / (new + 1 - self.min_share))
 
-    def choose(self, files: Iterable[DataFile]) -> list[DataFile]:
-        """All files of the partitions worth compacting, most small files first, up to `max_bytes`."""
-        paying = filter(self._pays, by_partition(files).values())
-        return self._affordable(sorted(paying, key=lambda files: len(self._small(files)), reverse=True))
+    def choose(self, files: Iterable[DataFile]) -> list[Rewrite]:
+        """What is worth rewriting of each partition, most small files first, up to `max_bytes`."""
+        paying = [found for each in by_partition(files).values() if (found := self._choose_of(each))]
+        return self._affordable(sorted(paying, key=lambda found: len(self._small(found.files)), reverse=True))
 
-    def _affordable(self, partitions: list[list[DataFile]]) -> list[DataFile]:
-        chosen: list[DataFile] = []
-        for files in partitions:
-            if not chosen or total_bytes(chosen) + total_bytes(files) <= self.max_bytes:
-                chosen.extend(files)
+    def _affordable(self, rewrites: list[Rewrite]) -> list[Rewrite]:
+        chosen: list[Rewrite] = []
+        total = 0
+        for each in rewrites:
+            size = total_bytes(each.files)
+            if not chosen or total + size <= self.max_bytes:
+                chosen.append(each)
+                total += size
         return chosen
 
-    def _pays(self, files: list[DataFile]) -> bool:
-        if _is_emptied(files):
-            return True
-        small = self._small(files)
-        written = max((file.size for file in small), default=0) if len(small) == len(files) else 0
-        enough = total_bytes(small) - written >= self.min_share * total_bytes(files)
-        return len(small) >= self.max_files or (len(small) >= self.min_files and enough)
+    def _choose_of(self, partition: list[DataFile]) -> Rewrite | None:
+        """What is worth rewriting of one partition."""
+        small = self._small(partition)
+        if _is_emptied(partition) or (len(small) >= self.min_files and self._is_mostly_new(partition)):
+            return Rewrite.of(partition, partition)
+        return Rewrite.of(self._smallest(small), partition) if len(small) >= self.max_files else None
 
-    def _small(self, files: list[DataFile]) -> list[DataFile]:
-        return [file for file in files if file.size < self.target_bytes / 2]
+    def _is_mostly_new(self, partition: list[DataFile]) -> bool:
+        new = [file for file in partition if self._is_small(file) or file.highest.get(OPERATION, APPENDED) > APPENDED]
+        written = max(file.size for file in new) if len(new) == len(partition) else 0
+        return total_bytes(new) - written >= self.min_share * total_bytes(partition)
+
+    def _smallest(self, small: list[DataFile]) -> list[DataFile]:
+        """The files up to the largest size of which there are enough; about twice as large is another size.
+
+        So the results are brought together in their turn by eights, and each row is written again only some times.
+        """
+        in_order = sorted(small, key=lambda file: file.size)
+        ends = [at for at in range(1, len(small)) if in_order[at].size > 2 * in_order[at - 1].size]
+        enough = [end for begin, end in pairwise([0, *ends, len(small)]) if end - begin >= self.min_files]
+        return in_order[: enough[-1]] if enough else in_order
+
+    def _small(self, files: Iterable[DataFile]) -> list[DataFile]:
+        return list(filter(self._is_small, files))
+
+    def _is_small(self, file: DataFile) -> bool:
+        return file.size < self.target_bytes / 2
 
 
 def _is_emptied(files: Iterable[DataFile]) -> bool:

@@ -9,13 +9,13 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...domain.table.change import Change
-from ...domain.table.merge import ColumnRule, Replace
+from ...domain.table.merge import ColumnRule, Max, Replace
 from ...domain.table.spec import TableSpec
 from ..spark.merge import fold_by_key, one_row_per_key
 from ..spark.schema import named, typed
 from .stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
 
-_NEWEST_DELETE = "_newest_delete"
+_NEWEST_DELETE, _LAST, _COUNT = "_newest_delete", "_last", "_count"
 
 
 def as_rows(change: Change, spec: TableSpec, sequence: int) -> DataFrame | None:
@@ -63,6 +63,30 @@ def fold_parts(base: DataFrame, log: DataFrame, spec: TableSpec, *, deletes: boo
     untouched = base.join(touched, key, "left_anti").select(*map(named, (*spec.schema.names, SEQUENCE)))
     met = base.join(touched, key, "left_semi").select(*map(named, log.columns))
     return untouched.union(fold_rows(met.union(log), spec, deletes=deletes))
+
+
+def fold_part(rows: DataFrame, spec: TableSpec, *, deletes: bool) -> DataFrame:
+    """Stored rows that fold to the same with the other rows of their keys; one row of each key, if that can be.
+
+    Args:
+        rows: some stored rows.
+        spec: the table's spec.
+        deletes: whether any rows of these keys may be deletes.
+    """
+    if spec.newest_counts:
+        return _newest(rows, spec)
+    if deletes or not spec.adds_up:  # a row in between may not be among them
+        return rows
+    return _folded(rows, spec, {**spec.column_rules, OPERATION: Max()})
+
+
+def _newest(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Of each key the newest row. If it has replaced others, it is no longer an appended one."""
+    by_key, operation = Window.partitionBy(*map(named, spec.key)), F.col(OPERATION)
+    last, count = F.max(SEQUENCE).over(by_key), F.count(SEQUENCE).over(by_key)
+    replaces = (F.col(_COUNT) > 1) & (operation != DELETED)
+    newest = rows.withColumns({_LAST: last, _COUNT: count}).filter(F.col(SEQUENCE) == F.col(_LAST))
+    return newest.withColumn(OPERATION, F.when(replaces, F.lit(MERGED)).otherwise(operation)).drop(_LAST, _COUNT)
 
 
 def _folded(rows: DataFrame, spec: TableSpec, rules: Mapping[str, ColumnRule]) -> DataFrame:

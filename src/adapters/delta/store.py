@@ -139,8 +139,9 @@ class DeltaStore(FolderStore):
         with suppress(CommitConflict), translate_errors(table, used.log.path):
             transaction = used.log.begin()
             number = transaction.read_version
-            if files := self.compaction.choose(used.log.files(number).values()):
-                transaction.rewrite(files, compact_files(used.at(number), files, self.compaction))
+            if rewrites := self.compaction.choose(used.log.files(number).values()):
+                files = [file for each in rewrites for file in each.files]
+                transaction.rewrite(files, compact_files(used.at(number), rewrites, self.compaction.target_bytes))
                 return Version(str(transaction.commit_upkeep()))
         return None
 

@@ -11,7 +11,7 @@ from attrs import field, frozen
 from ..errors import ConfigError, SchemaConflict
 from .change import Change
 from .column_checks import check_flat
-from .merge import ColumnRule, Latest, Replace
+from .merge import ColumnRule, Latest, Max, Min, Replace, Sum
 from .schema import Schema
 
 _T = TypeVar("_T")
@@ -84,6 +84,11 @@ class TableSpec:
     def newest_counts(self) -> bool:
         """Whether the newest row of a key is its row, as it is: every column is replaced."""
         return not self.groups and all(isinstance(rule, Replace) for rule in self.column_rules.values())
+
+    @property
+    def adds_up(self) -> bool:
+        """Whether some rows of a key can be folded before the others, in any order: all columns add up."""
+        return not self.groups and all(isinstance(rule, Sum | Max | Min) for rule in self.column_rules.values())
 
     def check_takes(self, change: Change) -> None:
         """Check that a change can be applied to this table.

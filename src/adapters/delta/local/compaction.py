@@ -1,4 +1,4 @@
-"""Rewrites the files of whole partitions: folded to one row per key, and sorted by key."""
+"""Rewrites the files of partitions, sorted by key; if these are all files, folded to one row per key."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from itertools import accumulate, chain, islice, pairwise
 from typing import TYPE_CHECKING
 
 import polars as pl
-from attrs import frozen
+from attrs import evolve, frozen
 
-from ....domain.table.merge import Max, Min, Sum
 from ....domain.table.spec import TableSpec
 from ...memory_limit import check_room, hold_files
 from ...polars.file_cache import IN_MEMORY
 from ...polars.file_errors import explain_read_errors
 from ...polars.sorting import order_code, sort_rows
-from ..actions import DataFile, by_partition
-from ..compaction_policy import total_bytes
-from ..stored import APPENDED, DELETED, OPERATION, SEQUENCE, bounded_columns, has_log, key_inside, stored_schema
+from ..actions import DataFile
+from ..compaction_policy import Rewrite, total_bytes
+from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE, bounded_columns, has_log, key_inside, stored_schema
 from .rows import fold_parts, fold_rows
 
 if TYPE_CHECKING:
@@ -26,6 +25,8 @@ if TYPE_CHECKING:
 
 _CODE = "_code"
 """bigint: the place of a row's key among those of its partition."""
+_BEGINS = "_begins"
+"""boolean: whether a row is the first of its key."""
 _SAMPLED = 64
 """For each slice this many rows are looked at, to cut slices of about the same size."""
 _SLICE = 100_000
@@ -39,20 +40,21 @@ _MOST_PASSES = 6
 
 
 def prepare_compaction(
-    files: Iterable[DataFile], stored: LocalVersion, file_bytes: int
+    rewrites: Sequence[Rewrite], stored: LocalVersion, file_bytes: int
 ) -> tuple[list[DataFile], list[str]]:
-    """Rewrite whole partitions; the new files, and the actions that replace the old ones."""
-    chosen = list(files)
-    added = [new for found in by_partition(chosen).values() for new in _rewrite(found, stored, file_bytes)]
-    return added, [*(f.removed(changes=False) for f in chosen), *(f.added(changes=False) for f in added)]
+    """Write the new files; return them, and the actions that replace the old ones."""
+    added = [new for each in rewrites for new in _rewrite(each, stored, file_bytes)]
+    removed = (file.removed(changes=False) for each in rewrites for file in each.files)
+    return added, [*removed, *(file.added(changes=False) for file in added)]
 
 
-def _rewrite(files: list[DataFile], stored: LocalVersion, file_bytes: int) -> Iterator[DataFile]:
-    files = sorted(files, key=lambda file: file.may_change)  # appended rows first, as the last compaction wrote them
-    spec, outputs = stored.spec, -(-total_bytes(files) // file_bytes)
-    slices_of_output = max(1, -(-_height(files) // (outputs * _SLICE)))
+def _rewrite(rewrite: Rewrite, stored: LocalVersion, file_bytes: int) -> Iterator[DataFile]:
+    # Appended rows come first, as the last compaction wrote them.
+    rewrite = evolve(rewrite, files=sorted(rewrite.files, key=lambda file: file.may_change))
+    spec, outputs = stored.spec, -(-total_bytes(rewrite.files) // file_bytes)
+    slices_of_output = max(1, -(-_height(rewrite.files) // (outputs * _SLICE)))
     bounded = bounded_columns(spec) if has_log(spec) else None
-    slices = filter(len, _compacted_slices(files, stored, outputs * slices_of_output))
+    slices = filter(len, _compacted_slices(rewrite, stored, outputs * slices_of_output))
     for first in slices:
         yield stored.data.write_slices(chain([first], islice(slices, slices_of_output - 1)), bounded)
 
@@ -61,21 +63,20 @@ def _height(files: Iterable[DataFile]) -> int:
     return sum(file.rows or 0 for file in files)
 
 
-def _compacted_slices(files: Sequence[DataFile], stored: LocalVersion, count: int) -> Iterator[pl.DataFrame]:
-    """The compacted rows of a partition in the order of their keys, in about this number of slices.
+def _compacted_slices(rewrite: Rewrite, stored: LocalVersion, count: int) -> Iterator[pl.DataFrame]:
+    """The compacted rows of a partition's files in the order of their keys, in about this number of slices.
 
     Raises:
         HeadwaterError: a file cannot be read, as of `explain_read_errors`.
     """
-    spec, order = stored.spec, key_inside(stored.spec)
-    deletes = has_log(spec) and any(file.may_delete for file in files)
-    compact = partial(_compacted, spec=spec, order=order, deletes=deletes)
+    order = key_inside(stored.spec)
+    compact = partial(_compacted, spec=stored.spec, order=order, rewrite=rewrite)
     with explain_read_errors():
-        if coded := _read_codes(files, stored, order):
+        if coded := _read_codes(rewrite.files, stored, order):
             yield from map(compact, _stored_slices(coded, stored, count))
             return
-        whole = compact(stored.stored(files, once=True).collect())
-    yield from whole.iter_slices(max(1, -(-whole.height // count)))
+        rows = compact(stored.stored(rewrite.files, once=True).collect())
+    yield from rows.iter_slices(max(1, -(-rows.height // count)))
 
 
 @frozen(eq=False)
@@ -192,42 +193,62 @@ def _find(code: pl.Series, low: int, high: int | None) -> tuple[int, int]:
     return start, (code.len() if high is None else code.search_sorted(high, "left")) - start
 
 
-def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], *, deletes: bool) -> pl.DataFrame:
-    """Stored rows of some keys folded, and sorted.
+def _compacted(rows: pl.DataFrame, spec: TableSpec, order: Sequence[str], rewrite: Rewrite) -> pl.DataFrame:
+    """Stored rows of some keys, compacted and sorted.
 
     Args:
-        rows: the rows; their column `_CODE`, if they have it, numbers their keys in the order of these.
+        rows: all their rows in the files of the rewrite; the column `_CODE`, if they have it, numbers their keys in the
+            order of these.
         spec: the table's spec.
         order: the key columns that tell these rows apart.
-        deletes: whether there may be deletes among them.
+        rewrite: whose files these are.
     """
     coded = _CODE in rows.columns
-    key, names = [_CODE] if coded else list(order or spec.key), stored_schema(spec).names
-    appended = pl.lit(APPENDED, pl.Int8).alias(OPERATION)
-    if has_log(spec) and spec.newest_counts:
-        return _newest(rows, key).with_columns(appended).select(names)
+    key = [_CODE] if coded else list(order or spec.key)
     if has_log(spec):
-        rows = _folded(rows.lazy(), spec, key, deletes=deletes).collect().with_columns(appended)
-    if order:
+        rows = (_fold_whole if rewrite.whole else _fold_part)(rows, spec, key, deletes=rewrite.deletes)
+    if order and not (has_log(spec) and spec.newest_counts):  # these are sorted
         rows = rows[rows[_CODE].arg_sort()] if coded else sort_rows(rows, order)
-    return rows.select(names)
+    return rows.select(stored_schema(spec).names)
+
+
+def _fold_whole(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str], *, deletes: bool) -> pl.DataFrame:
+    """One row of each key that is not deleted, appended; `rows` are all rows of their keys."""
+    if spec.newest_counts:
+        folded = _newest(rows, key).filter(pl.col(OPERATION) != DELETED)
+    else:
+        folded = _folded(rows.lazy(), spec, key, deletes=deletes).collect()
+    return folded.with_columns(pl.lit(APPENDED, pl.Int8).alias(OPERATION))
+
+
+def _fold_part(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str], *, deletes: bool) -> pl.DataFrame:
+    """Rows that fold to the same with the other rows of their keys; one row of each key, if that can be."""
+    if spec.newest_counts:
+        return _newest(rows, key)
+    if deletes or not spec.adds_up:  # a row in between may be in another file
+        return rows
+    shared = pl.len().over(key) > 1
+    folded = fold_rows(rows.lazy().filter(shared), spec, key, deletes=False).with_columns(_merged())
+    return pl.concat([rows.filter(~shared), folded.select(rows.columns).collect()])
 
 
 def _newest(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """Of each key the newest row, unless it is a delete; sorted by key."""
-    differs = (pl.col(name).ne_missing(pl.col(name).shift(-1)) for name in key)
-    is_last = pl.any_horizontal(*differs, pl.int_range(pl.len()) == pl.len() - 1)
-    return rows.sort(*key, SEQUENCE).filter(is_last, pl.col(OPERATION) != DELETED)
+    """Of each key the newest row, sorted by key. If it has replaced others, it is no longer an appended one."""
+    differs = [pl.col(name).ne_missing(pl.col(name).shift()) for name in key]
+    begins = pl.any_horizontal(*differs, pl.int_range(pl.len()) == 0)
+    ordered = rows.sort(*key, SEQUENCE).with_columns(begins.alias(_BEGINS))
+    ends = pl.col(_BEGINS).shift(-1, fill_value=True)
+    replaces = ~pl.col(_BEGINS) & (pl.col(OPERATION) != DELETED)
+    operation = pl.when(replaces).then(_merged()).otherwise(OPERATION).alias(OPERATION)
+    return ordered.filter(ends).with_columns(operation).drop(_BEGINS)
+
+
+def _merged() -> pl.Expr:
+    return pl.lit(MERGED, pl.Int8).alias(OPERATION)
 
 
 def _folded(rows: pl.LazyFrame, spec: TableSpec, key: Sequence[str], *, deletes: bool) -> pl.LazyFrame:
-    if adds_up(spec) and not deletes:
+    if spec.adds_up and not deletes:
         return fold_rows(rows, spec, key, deletes=False)
     appended = pl.col(OPERATION) == APPENDED
     return fold_parts(rows.filter(appended), rows.filter(~appended), spec, key, deletes=deletes)
-
-
-def adds_up(spec: TableSpec) -> bool:
-    """Whether a row that shares its key with no other is its own result."""
-    rules = spec.column_rules.values()
-    return not spec.groups and all(isinstance(rule, Sum | Max | Min) for rule in rules)

@@ -27,7 +27,7 @@ from ...shared.path import absolute, folder_of
 from ..compaction_policy import CompactionPolicy, keeps_most
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
-from .compaction import adds_up, prepare_compaction
+from .compaction import prepare_compaction
 from .disk import Disk
 from .log import CommitConflict, LocalLog
 from .lookups import Lookups
@@ -155,12 +155,12 @@ class LocalDeltaStore(FolderStore):
         used = self._tables[table]
         newest = used.log.newest()
         policy = self.compaction.patient if used.is_patient else self.compaction
-        if newest < 0 or not (files := policy.choose(used.log.files(newest).values())):
+        if newest < 0 or not (rewrites := policy.choose(used.log.files(newest).values())):
             return None
-        stored = used.at(newest)
-        added, actions = prepare_compaction(files, stored, self.compaction.target_bytes)
-        if added:
-            used.is_patient = adds_up(used.spec) and keeps_most(files, added)
+        stored, files = used.at(newest), [file for each in rewrites for file in each.files]
+        added, actions = prepare_compaction(rewrites, stored, self.compaction.target_bytes)
+        if added and all(each.whole for each in rewrites):
+            used.is_patient = used.spec.adds_up and keeps_most(files, added)
         for _ in range(_TRIES):
             # Rows may have been added in the meantime; files that have gone are chosen again by the next compaction.
             upon = used.log.state(used.log.newest())

@@ -12,6 +12,10 @@ from headwater.adapters.delta.stored import DELETED, OPERATION
 MEBIBYTE = 2**20
 
 
+def chosen_by(policy: CompactionPolicy, there: list[DataFile]) -> list[DataFile]:
+    return [file for each in policy.choose(there) for file in each.files]
+
+
 def files(*sizes: int, day: str = "1") -> list[DataFile]:
     return [DataFile(f"{day}/{at}", {"day": day}, size * MEBIBYTE, None, {}, {}, {}) for at, size in enumerate(sizes)]
 
@@ -24,14 +28,33 @@ def files(*sizes: int, day: str = "1") -> list[DataFile]:
         ([16, *[1] * 10], False),  # most of it has just been compacted
         ([16, *[1] * 11], True),
         ([128] * 10 + [1] * 63, False),
-        ([128] * 10 + [1] * 64, True),  # many files, although all others are written again
         ([128, *[40] * 8], True),
         ([128] * 9, False),
     ],
 )
 def test_a_partition_is_compacted_if_enough_of_it_is_new(sizes: list[int], *, is_chosen: bool) -> None:
     there = files(*sizes)
-    assert CompactionPolicy().choose(there) == (there if is_chosen else [])
+    assert chosen_by(CompactionPolicy(), there) == (there if is_chosen else [])
+    assert all(each.whole for each in CompactionPolicy().choose(there))
+
+
+@pytest.mark.parametrize(
+    ("sizes", "chosen"),
+    [
+        ([*[128] * 10, *[1] * 64], 64),  # the others are not written again
+        ([*[128] * 10, *[1] * 60, *[40] * 4], 60),  # nor are a few results of such compactions
+        ([*[128] * 10, *[1] * 60, *[40] * 8], 68),
+        ([*[128] * 10, *[1] * 60, *[9] * 7, *[40] * 2], 60),
+        ([*[128] * 10, *[1] * 9, *[9] * 60, *[40] * 2], 69),
+    ],
+)
+def test_of_a_partition_with_many_small_files_and_little_that_is_new_only_these_are_brought_together(
+    sizes: list[int], chosen: int
+) -> None:
+    there = files(*sizes)
+    rewrites = CompactionPolicy().choose(there)
+    assert sorted(file.size for each in rewrites for file in each.files) == sorted(file.size for file in there)[:chosen]
+    assert not any(each.whole for each in rewrites)
 
 
 @pytest.mark.parametrize(
@@ -52,17 +75,42 @@ def test_a_partition_is_compacted_if_its_rows_have_been_deleted(
     other = files(*[1] * 7, day="2")
     there = [evolve(each, rows=count) for each, count in zip(files(*[1] * len(rows)), rows, strict=True)]
     there += [evolve(files(1)[0], rows=count, lowest={OPERATION: DELETED}) for count in deletes]
-    assert CompactionPolicy().choose([*other, *there]) == (there if is_chosen else [])
+    assert chosen_by(CompactionPolicy(), [*other, *there]) == (there if is_chosen else [])
 
 
 def test_a_partition_that_grows_is_written_again_only_some_times() -> None:
     sizes, written = [], 0
     for _ in range(16):
         sizes += [1] * 16
-        if chosen := CompactionPolicy(target_bytes=2**40).choose(files(*sizes)):
+        if chosen := chosen_by(CompactionPolicy(target_bytes=2**40), files(*sizes)):
             sizes = [total_bytes(chosen) // MEBIBYTE]
             written += sizes[0]
     assert written <= 3 * sum(sizes)
+
+
+def test_small_epochs_do_not_write_a_large_partition_again() -> None:
+    """Each of their rows is written at most four times more; a file of changes counts as new, however large it is."""
+    old, epochs, written, most = 10_000 * MEBIBYTE, 20_000, 0, 0
+    policy = CompactionPolicy(target_bytes=1000 * MEBIBYTE)
+    there = [evolve(files(1)[0], size=old, lowest={OPERATION: 0}, highest={OPERATION: 0})]
+    for epoch in range(epochs):
+        there.append(evolve(files(1)[0], path=str(epoch), size=MEBIBYTE // 10, highest={OPERATION: 1}))
+        most = max(most, len(there))
+        if epoch % 16 == 15:
+            for rewrite in policy.choose(there):
+                written += total_bytes(rewrite.files)
+                result = evolve(rewrite.files[0], size=total_bytes(rewrite.files))
+                there = [file for file in there if file not in rewrite.files]
+                there.append(result)
+    assert written <= 4 * epochs * MEBIBYTE // 10
+    assert most <= 80
+
+
+def test_changes_in_large_files_count_as_new() -> None:
+    changes = evolve(files(7000)[0], highest={OPERATION: 1})
+    there = [evolve(files(9000)[0], highest={OPERATION: 0}), changes, *files(*[1] * 8)]
+    assert chosen_by(CompactionPolicy(), there) == there
+    assert not CompactionPolicy().choose([there[0], evolve(changes, highest={OPERATION: 0}), *there[2:]])
 
 
 @pytest.mark.parametrize(("rows", "kept", "waits"), [(100, 80, True), (100, 79, False), (None, None, False)])
@@ -78,4 +126,4 @@ def test_sums_that_a_compaction_left_as_they_were_wait_until_they_are_four_times
 def test_the_rest_waits_for_the_next_compaction() -> None:
     some, more = files(*[1] * 9), files(*[1] * 8, day="2")
     policy = CompactionPolicy(max_bytes=10 * MEBIBYTE)
-    assert policy.choose([*more, *some]) == some
+    assert chosen_by(policy, [*more, *some]) == some
