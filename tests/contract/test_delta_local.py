@@ -93,10 +93,10 @@ class TestLocalDeltaStore(LocalDelta, StoreContract):
         commit = max(self.root.rglob("_delta_log/*.json"))
         assert flushed == [each.stat().st_ino for each in (data, commit, commit.parent)]
 
-    @pytest.mark.parametrize("call", ["read_text", "iterdir"])
-    def test_a_log_that_may_not_be_read_is_told(self, monkeypatch: pytest.MonkeyPatch, call: str) -> None:
+    @pytest.mark.parametrize(("of", "call"), [(Path, "read_text"), (os, "scandir")])
+    def test_a_log_that_may_not_be_read_is_told(self, monkeypatch: pytest.MonkeyPatch, of: Any, call: str) -> None:
         self.table(self.reopen(), SLICED["sums"]).commit(merge=[(1, 1)])
-        monkeypatch.setattr(Path, call, Mock(side_effect=PermissionError(13, "Permission denied")))
+        monkeypatch.setattr(of, call, Mock(side_effect=PermissionError(13, "Permission denied")))
         with pytest.raises(StoreUnavailable, match=r"cannot read .*_delta_log: Permission denied; check the disk"):
             self.reopen().version(SLICED["sums"].name, Version("1"))
 

@@ -225,13 +225,18 @@ class FollowedLog(ABC):
 
     def mark(self, number: int) -> Mark | None:
         """The mark of a commit; None if it has none."""
-        text = self.summary(number).user_metadata
+        return self._mark_of(number, self.summary(number))
+
+    def _mark_of(self, number: int, summary: CommitSummary) -> Mark | None:
+        text = summary.user_metadata
         return None if text is None else Mark.from_json(text, f"version {number} of {self.path}")
 
     def described(self, number: int) -> Commit:
         """A commit as the table history has it."""
         found = self.summary(number)
-        return Commit(Version(str(number)), found.committed_at, self.mark(number), found.written)
+        # Of most commits nobody asks for the mark.
+        mark = partial(self._mark_of, number, found)
+        return Commit(Version(str(number)), found.committed_at, mark, found.written)
 
     def expired_message(self, version: int) -> str:
         """The message for a version that is gone."""

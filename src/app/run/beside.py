@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from time import perf_counter
 
 from attrs import define, field
@@ -25,6 +26,8 @@ from .sink_publisher import SinkPublisher
 _log = logging.getLogger(__name__)
 _MOST_UNPUBLISHED = 4
 """The number of epochs that a sink may be behind before the next epoch waits."""
+_REST = 10
+"""After an expiry none begins for this many times as long as it took: it looks at each version in the log."""
 
 
 @contextmanager
@@ -201,12 +204,15 @@ class KeepingBeside:
     _compaction: Future[bool] | None = field(init=False, default=None)
     _put_off: bool = field(init=False, default=False)
     _expiries: list[Future[None]] = field(init=False, factory=list)
+    _expiry: Callable[[], None] | None = field(init=False, default=None)
+    _rests_until: float = field(init=False, default=0.0)
 
     def keep_up(self, epoch: int, published: Sequence[Future[None]], phase: Phases) -> None:
         """Begin what is due after an epoch.
 
         A compaction that is due before the last one has ended begins when that has. If the one after it is due, too,
-        the epochs wait: else files would pile up.
+        the epochs wait: else files would pile up. Of the expiries that are due while one is under way, or shortly after
+        it, only the last one takes place.
 
         Args:
             epoch: the number of the epoch.
@@ -219,9 +225,9 @@ class KeepingBeside:
         self._put_off |= due
         self._begin_compaction()
         if is_due(epoch, options.expire_every):
-            for each in self._expiries:  # the one that begins now does its work too
-                each.cancel()
-            self._expiries.append(self.thread.submit(self._expire, epoch, published))
+            self._expiry = partial(self._expire, epoch, published)
+        if perf_counter() >= self._rests_until and not any(each.running() for each in self._expiries):
+            self._begin_expiry()
 
     @property
     def begun(self) -> list[Future[None] | Future[bool]]:
@@ -229,7 +235,8 @@ class KeepingBeside:
         return [each for each in (self._compaction, *self._expiries) if each and not each.cancelled()]
 
     def finish(self) -> None:
-        """Wait for all that has begun."""
+        """Wait for all that has begun or is due."""
+        self._begin_expiry()
         wait(self._expiries)
         self._end(Phases(), until_done=True)
         self._begin_compaction()
@@ -239,6 +246,14 @@ class KeepingBeside:
         """Begin the compaction that is due, if any, unless another one is under way."""
         if self._put_off and self._compaction is None:
             self._put_off, self._compaction = False, self.thread.submit(self._compact)
+
+    def _begin_expiry(self) -> None:
+        """Begin the expiry that is due, if any; it does the work of those that have not begun, too."""
+        if self._expiry:
+            for each in self._expiries:
+                each.cancel()
+            self._expiries.append(self.thread.submit(self._expiry))
+            self._expiry = None
 
     def _end(self, phase: Phases, *, until_done: bool) -> None:
         """Take the results of work that has ended; of the compaction, or wait for it."""
@@ -273,9 +288,12 @@ class KeepingBeside:
         wait(published)
         if any(each.exception() for each in published):  # the sink still needs old versions
             return
+        began = perf_counter()
         with log_failure(self.runner.pipeline, "expire"):
             upkeep = Upkeep(self.tables.current(), self.tables.store, self.runner.options.retention)
             upkeep.expire(dry_run=False, as_of=epoch)
+        ended = perf_counter()
+        self._rests_until = ended + _REST * (ended - began)
 
 
 @define(eq=False)

@@ -311,9 +311,9 @@ def mark_of(commit: Commit) -> Mark:
     Raises:
         EpochConflict: it has none.
     """
-    if commit.mark is None:
+    if (mark := commit.mark) is None:
         raise EpochConflict(f"version {commit.version} carries no mark: it was not made by Headwater")
-    return commit.mark
+    return mark
 
 
 def gone(pipeline: str, table: str, version: str) -> TableDamaged:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NewType, Protocol, runtime_checkable
 
@@ -28,14 +28,19 @@ class Commit:
     Args:
         version: its name.
         committed_at: the time of the commit (UTC).
-        mark: the mark of its epoch; None for upkeep, which changes no rows.
+        mark: the mark of its epoch, or what reads it when it is asked for; None for upkeep, which changes no rows.
         written: the number of rows it wrote, if the backend counts them.
     """
 
     version: Version
     committed_at: datetime
-    mark: Mark | None
+    _mark: Mark | Callable[[], Mark | None] | None
     written: int | None = None
+
+    @property
+    def mark(self) -> Mark | None:
+        """The mark of its epoch; None for upkeep."""
+        return self._mark() if callable(self._mark) else self._mark
 
 
 @frozen

@@ -40,7 +40,7 @@ class Disk(Storage):
             return Path(path).exists()
 
     def list_files(self, folder: str, *, deep: bool) -> list[StoredFile]:
-        root = Path(folder)
+        root = str(Path(folder))
         with translate_errors("read", root):
             return list(_stored(_walk(root) if deep else _shown(root), root))
 
@@ -69,20 +69,32 @@ class Disk(Storage):
         return pl.scan_parquet(path, hive_partitioning=False, glob=False)
 
 
-def _walk(root: Path) -> Iterator[Path]:
-    for folder, folders, names in os.walk(root):
-        folders[:] = [name for name in folders if not is_hidden(name)]
-        yield from (Path(folder) / name for name in names if not is_hidden(name))
+def _walk(folder: str) -> Iterator[os.DirEntry[str]]:
+    """The files in a folder and those below it, without hidden ones."""
+    for entry in _entries(folder):
+        if is_hidden(entry.name):
+            continue
+        if not entry.is_dir():
+            yield entry
+        elif not entry.is_symlink():
+            yield from _walk(entry.path)
 
 
-def _shown(root: Path) -> Iterator[Path]:
-    return (path for path in root.iterdir() if not path.name.startswith(".")) if root.exists() else iter(())
+def _shown(folder: str) -> Iterator[os.DirEntry[str]]:
+    return (entry for entry in _entries(folder) if not entry.name.startswith("."))
 
 
-def _stored(paths: Iterable[Path], root: Path) -> Iterator[StoredFile]:
+def _entries(folder: str) -> list[os.DirEntry[str]]:
+    """What is in a folder; nothing if it is gone."""
+    with suppress(FileNotFoundError), os.scandir(folder) as found:
+        return list(found)
+    return []
+
+
+def _stored(entries: Iterable[os.DirEntry[str]], folder: str) -> Iterator[StoredFile]:
     """The files that are still there."""
-    for path in paths:
+    for entry in entries:
         with suppress(FileNotFoundError):
-            status = path.stat()
+            status = entry.stat()
             modified = datetime.fromtimestamp(status.st_mtime, UTC)
-            yield StoredFile(str(path), path.relative_to(root).as_posix(), status.st_size, modified)
+            yield StoredFile(entry.path, entry.path.removeprefix(folder).lstrip(os.sep), status.st_size, modified)

@@ -6,6 +6,7 @@ import logging
 import threading
 from contextlib import AbstractContextManager, ExitStack
 from typing import TYPE_CHECKING, Any
+from unittest.mock import patch
 
 import pytest
 from attrs import define, evolve, field
@@ -15,12 +16,14 @@ from headwater.adapters.delta.local import compaction, data_files
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.adapters.memory_limit import limited_to
 from headwater.adapters.polars.sorting import order_code
+from headwater.app.run import beside
 from headwater.app.run.auto import AutoRunner
 from headwater.app.run.beside import work_beside
 from headwater.app.run.runner import Runner
 from headwater.app.run.sink_publisher import SinkPublisher
 from headwater.domain.errors import EpochConflict, HeadwaterError, SinkUnavailable, StoreUnavailable
 from headwater.domain.ledger.generation_store import GenerationStore
+from headwater.domain.ledger.upkeep import Upkeep
 from headwater.domain.ports import Pace, Receipt, StreamSink, Version
 from headwater.domain.table.collect import collect_small
 from headwater.domain.table.row_kind import INSERT
@@ -266,6 +269,19 @@ class TestUpkeep:
         assert readable[:3] == [(4, True), (3, True), (2, True)]  # as of epoch 3, when this was due last
         assert not any(kept for _, kept in readable[3:])
         assert run.ranks() == right(5)
+
+    def test_after_a_long_expiry_the_next_one_waits_for_the_end(
+        self, run: Run, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(beside, "_REST", 1_000_000)
+        run.backend = "expire_every = 1\nretain = { versions = 2 }\n"
+        run.feed(*range(6))
+        with patch.object(Upkeep, "expire", autospec=True, side_effect=Upkeep.expire) as expire:
+            headwater = run.run()
+        first, *others = (call.kwargs["as_of"] for call in expire.call_args_list)
+        assert others == [5] or first == 5
+        readable = [each.publication.epoch.number for each in headwater.upkeep("ranked").versions() if each.readable]
+        assert readable == [5, 4]
 
     def test_a_leased_version_stays(self, run: Run) -> None:
         run.backend = "expire_every = 1\nretain = { versions = 1 }\n"
