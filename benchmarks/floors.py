@@ -138,6 +138,15 @@ class LocalFloor(Floor):
         return pl.scan_parquet(self.folder.joinpath(*_PLAIN.split("."), "*.parquet"))
 
 
+def append_by_delta_rs(file: Path, folder: Path) -> float:
+    """Append a Parquet file's rows as a program with Polars and the package deltalake does; return the seconds."""
+    from deltalake import write_deltalake
+
+    began = perf_counter()
+    write_deltalake(str(folder / "delta-rs"), pl.read_parquet(file), mode="append")
+    return perf_counter() - began
+
+
 def _next_mark(floor: LocalFloor | MemoryFloor) -> Mark:
     """The mark of the next commit to the plain table."""
     floor.commits += 1

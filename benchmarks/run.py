@@ -19,7 +19,7 @@ from headwater import Headwater
 
 from .data import EPOCH_ROWS, write_epoch, write_past
 from .deployment import PIPELINE, fresh
-from .floors import floor_of
+from .floors import append_by_delta_rs, floor_of
 from .reading import drain
 from .tables import print_table
 
@@ -39,6 +39,7 @@ class Row:
     backend: str
     past: int
     floor: float
+    delta_rs: float
     in_order: float
     late: float
     compaction: float
@@ -54,10 +55,11 @@ class Row:
         return [
             self.backend,
             f"{self.past:,}",
-            f"{self.floor:.2f}",
-            f"{self.in_order:.2f}",
+            f"{self.floor:.3f}",
+            f"{self.delta_rs:.3f}",
+            f"{self.in_order:.3f}",
             f"{self.in_order / self.floor:.1f}",
-            f"{self.late:.2f}",
+            f"{self.late:.3f}",
             f"{self.late / self.floor:.1f}",
             f"{self.recompute:.2f}",
             f"{self.recompute / self.in_order:.1f}",
@@ -71,6 +73,7 @@ _HEAD = [
     "backend",
     "past rows",
     "floor s",
+    "delta-rs s",
     "epoch s",
     "x floor",
     "1 % late s",
@@ -121,6 +124,7 @@ class Trial:
                 self.backend,
                 self.past,
                 floor=median(each.floor for each in (*calm, *late)),
+                delta_rs=median(each.delta_rs for each in (*calm, *late)),
                 in_order=median(each.seconds for each in calm),
                 late=median(each.seconds for each in late),
                 compaction=compaction,
@@ -144,9 +148,10 @@ class Trial:
         write_epoch(self.files, self.next_id, file, late_share=late_share)
         self.next_id += EPOCH_ROWS
         plain, jobs = floor.append(file), floor.jobs()
+        by_delta_rs = append_by_delta_rs(file, self.folder)
         headwater.run(until_idle=True)
         phases = {name: took for name, took in self.reports[-1].seconds.items() if name != "compact"}
-        return _Epoch(plain, sum(phases.values()), floor.jobs() - jobs, phases)
+        return _Epoch(plain, by_delta_rs, sum(phases.values()), floor.jobs() - jobs, phases)
 
     def _next_file(self) -> Path:
         self.files += 1
@@ -156,6 +161,7 @@ class Trial:
 @frozen
 class _Epoch:
     floor: float
+    delta_rs: float
     seconds: float
     jobs: int
     phases: dict[str, float]

@@ -40,6 +40,8 @@ KINDS = {
     "sums, never deleted": spec_of(_COLUMNS, ["id"], rules=_SUMS),
     "sequence groups": spec_of(_COLUMNS, ["id"], groups=(Latest(["a"], ["b", "c"]),)),
     "two groups": spec_of(_COLUMNS, ["id"], groups=(Latest(["a"], ["b"]), Latest(["c"], []))),
+    "sequence groups, never deleted": spec_of(_COLUMNS, ["id"], groups=(Latest(["a"], ["b", "c"]),)),
+    "two groups, never deleted": spec_of(_COLUMNS, ["id"], groups=(Latest(["a", "b"], []), Latest(["c"], []))),
     "sums beside the newest": spec_of(_COLUMNS, ["id"], rules={"a": Sum()}),
     "merged": spec_of(_COLUMNS, ["id"], layout=Layout.MERGED),
     "no key": spec_of(_COLUMNS),
@@ -61,7 +63,7 @@ class Twins:
     """A table whose files are compacted at random, and one with the same commits that is not."""
 
     def __init__(self, harness: StoreHarness, stores: tuple[KeptStore, KeptStore], kind: str, chance: Random) -> None:
-        self.spec, self.chance, self.deletes = KINDS[kind], chance, kind != "sums, never deleted"
+        self.spec, self.chance, self.deletes = KINDS[kind], chance, not kind.endswith("never deleted")
         self.both = [TableDriver(harness, store, self.spec) for store in stores]
         for each in self.both:
             each.store.ensure(self.spec)

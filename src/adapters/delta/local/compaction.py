@@ -18,7 +18,7 @@ from ...polars.sorting import order_code, sort_rows
 from ..actions import DataFile
 from ..compaction_policy import Rewrite, total_bytes
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE, bounded_columns, has_log, key_inside, stored_schema
-from .rows import fold_parts, fold_rows
+from .rows import drop_outdone, fold_parts, fold_rows, has_only_groups
 
 if TYPE_CHECKING:
     from .read import LocalVersion
@@ -225,11 +225,12 @@ def _fold_part(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str], *, delet
     """Rows that fold to the same with the other rows of their keys; one row of each key, if that can be."""
     if spec.newest_counts:
         return _newest(rows, key)
-    if deletes or not spec.adds_up:  # a row in between may be in another file
+    if deletes or not (spec.adds_up or has_only_groups(spec)):  # a row in between may be in another file
         return rows
     shared = pl.len().over(key) > 1
-    folded = fold_rows(rows.lazy().filter(shared), spec, key, deletes=False).with_columns(_merged())
-    return pl.concat([rows.filter(~shared), folded.select(rows.columns).collect()])
+    alone, several = rows.filter(~shared), rows.lazy().filter(shared)
+    folded = fold_rows(several, spec, key, deletes=False) if spec.adds_up else drop_outdone(several, spec, key)
+    return pl.concat([alone, folded.with_columns(_merged()).select(rows.columns).collect()])
 
 
 def _newest(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:

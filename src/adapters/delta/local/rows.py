@@ -107,6 +107,30 @@ def fold_parts(
     return pl.concat([untouched, fold_rows(pl.concat([met, log]), spec, key, deletes=deletes)])
 
 
+def has_only_groups(spec: TableSpec) -> bool:
+    """Whether all columns but the key are in sequence groups, whose orders are those of Polars."""
+    return not spec.column_rules and all(_in_plain_order(group, spec) for group in spec.groups)
+
+
+def drop_outdone(rows: pl.LazyFrame, spec: TableSpec, key: Sequence[str]) -> pl.LazyFrame:
+    """Drop the rows that count for no sequence group; none of each key's rows may be a delete, or be deleted later.
+
+    Of each key the newest row stays in any case.
+
+    Args:
+        rows: some stored rows, of a table that `has_only_groups`.
+        spec: the table's spec.
+        key: see `fold_rows`.
+    """
+    orders = [[*group.by, SEQUENCE] for group in spec.groups]
+    counting = [rows.filter(pl.any_horizontal(pl.col(group.by).is_not_null())) for group in spec.groups]
+    newest = [
+        each.sort(by, nulls_last=False).unique(key, keep="last", maintain_order=False).select(*key, SEQUENCE)
+        for each, by in [*zip(counting, orders, strict=True), (rows, [SEQUENCE])]
+    ]
+    return rows.join(pl.concat(newest).unique(), on=[*key, SEQUENCE], how="semi")
+
+
 def _latest_of_all(spec: TableSpec) -> Latest | None:
     """The sequence group that has all columns but the key, if its order is that of Polars; None if there is none."""
     if spec.column_rules or len(spec.groups) != 1:
@@ -154,7 +178,7 @@ def _folded_together(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str]) ->
     """Rows of `_sequence` and the table's columns, folded by key."""
     if (group := _latest_of_all(spec)) is not None:
         return _newest_images(rows.lazy(), spec, key, group).collect()
-    if not spec.column_rules and all(_in_plain_order(group, spec) for group in spec.groups):
+    if has_only_groups(spec):
         return _folded_by_groups(rows, spec, key)
     sums = [name for name, rule in spec.column_rules.items() if isinstance(rule, Sum)]
     exact = add_up if any(may_overflow(rows[name]) for name in sums) else None
