@@ -114,7 +114,7 @@ class TestSlices(BothEngines):
 
 
 class TestPartialCompaction(BothEngines):
-    @pytest.mark.parametrize("kind", ["newest, partitioned", "sums", "sums, never deleted", "two groups", "no key"])
+    @pytest.mark.parametrize("kind", ["newest, partitioned", "sums, never deleted", "two groups"])
     def test_spark_brings_files_of_the_local_engine_together(self, kind: str) -> None:
         chance = Random(kind)
         twins = Twins(self, (self.opened("one", chance), self.opened("two", chance)), kind, chance)

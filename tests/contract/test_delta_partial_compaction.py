@@ -116,8 +116,7 @@ def _matching(table: TableDriver, keys: list[Row] | None, on: list[str], within:
 
 class TestLocal(LocalDelta):
     @pytest.mark.parametrize("kind", KINDS)
-    @pytest.mark.parametrize("is_sliced", [False, True])
-    @given(seed=st.integers(0, 2**32))
+    @given(seed=st.integers(0, 2**32), is_sliced=st.booleans())
     @settings(max_examples=examples(100), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
     def test_some_files_may_be_brought_together_at_any_time(self, kind: str, seed: int, *, is_sliced: bool) -> None:
         with pytest.MonkeyPatch.context() as patch:
