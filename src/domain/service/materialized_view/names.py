@@ -12,6 +12,8 @@ from .routes import Routes
 
 Lookup: TypeAlias = tuple[str, tuple[SourceExpr, ...]]
 """An input, and the expressions by which its rows are looked up."""
+_LONGEST = 200
+"""The length of the readable part of an index's name, which becomes the name of a folder."""
 Identity: TypeAlias = tuple[str, ...]
 """The identity of an index: its input, and the SQL of its expressions. Two reads of one input may share an index."""
 
@@ -39,11 +41,11 @@ def index_names(lookups: Collection[Lookup]) -> dict[Identity, str]:
 
 
 def _readable_name(lookup: Lookup) -> str:
-    """A name with the names of the columns; with a hash if an expression has none, or one that is not an identifier."""
+    """A name with the names of the columns; with a hash if an expression has none, or if a table could not have it."""
     input_, exprs = lookup
     columns = [expr.column for expr in exprs]
     plain = "__".join(name for name in columns if name)
-    if None in columns or not plain.isidentifier():
+    if None in columns or not (plain.isascii() and plain.isidentifier()) or len(plain) > _LONGEST:
         return _hashed_name(identify(lookup))
     return f"{input_}_by_{plain}"
 
