@@ -16,7 +16,7 @@ from headwater.adapters.delta.local import compaction
 from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.domain.table.merge import Latest, Max, Min, Sum
 from headwater.domain.table.spec import Layout
-from headwater.testing.store_harness import TableDriver, spec_of
+from headwater.testing.store_harness import TableDriver, bag, spec_of
 from tests.properties.effort import examples
 
 from .test_delta_local import LocalDelta
@@ -57,6 +57,13 @@ class SomeFiles(CompactionPolicy):
     def choose(self, files: Iterable[DataFile]) -> list[Rewrite]:
         found = by_partition(files).values()
         return [Rewrite.of(self.chance.sample(each, self.chance.randint(1, len(each))), each) for each in found]
+
+
+class AllButTheFirst(CompactionPolicy):
+    """Rewrites all files but the first one of each partition."""
+
+    def choose(self, files: Iterable[DataFile]) -> list[Rewrite]:
+        return [Rewrite.of(found[1:], found) for found in by_partition(files).values()]
 
 
 class Twins:
@@ -124,6 +131,15 @@ class TestLocal(LocalDelta):
                 patch.setattr(compaction, "_SLICE", 3)
                 patch.setattr(compaction, "_HELD", 7)
             self._check(kind, Random(seed))
+
+    def test_some_rows_of_a_sum_may_add_up_to_more_than_all_of_them(self) -> None:
+        table = self.table(LocalDeltaStore(str(self.root), AllButTheFirst()), KINDS["sums, never deleted"])
+        large = 9 * 10**18
+        for value in (-large, large, large, 1):
+            table.commit(merge=[(1, value, 0, 0)])
+        table.compact()
+        assert table.newest == "4"
+        assert table.rows() == bag((1, large + 1, 0, 0))
 
     def _check(self, kind: str, chance: Random) -> None:
         self.runs = getattr(self, "runs", 0) + 1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from itertools import pairwise
 
 from attrs import evolve, frozen
@@ -41,9 +41,9 @@ class CompactionPolicy:
 
     Args:
         min_files: a partition with fewer small files is not compacted, unless it has been emptied.
-        min_share: a partition is compacted as a whole if at least this share of its bytes is new: in small files, or in
-            files of changes. The largest file does not count if all are new: the last compaction may have written it.
-            A low share would write each row many times while a partition grows.
+        min_share: a partition is compacted as a whole if at least this share of its bytes, or of its rows, is new: in
+            small files, or in files of changes. The largest file does not count if all are new: the last compaction may
+            have written it. A low share would write each row many times while a partition grows.
         max_files: of a partition with less that is new, but with at least this many small files, the smallest ones are
             brought together; the number of files that a read has to look at stays small.
         target_bytes: the size of new files, in bytes; files smaller than half of it are small.
@@ -89,8 +89,15 @@ class CompactionPolicy:
 
     def _is_mostly_new(self, partition: list[DataFile]) -> bool:
         new = [file for file in partition if self._is_small(file) or file.highest.get(OPERATION, APPENDED) > APPENDED]
-        written = max(file.size for file in new) if len(new) == len(partition) else 0
-        return total_bytes(new) - written >= self.min_share * total_bytes(partition)
+        # Rows of a key that repeat take few bytes, and a read has to fold them all the same.
+        return self._is_most(new, partition, lambda file: file.size) or self._is_most(
+            new, partition, lambda file: file.rows or 0
+        )
+
+    def _is_most(self, new: list[DataFile], partition: list[DataFile], weight: Callable[[DataFile], int]) -> bool:
+        written = max(map(weight, new)) if len(new) == len(partition) else 0
+        total = sum(map(weight, partition))
+        return total > 0 and sum(map(weight, new)) - written >= self.min_share * total
 
     def _smallest(self, small: list[DataFile]) -> list[DataFile]:
         """The files up to the largest size of which there are enough; about twice as large is another size.

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from ...domain.table.change import Change
-from ...domain.table.merge import ColumnRule, Max, Replace
+from ...domain.table.merge import ColumnRule, Replace
 from ...domain.table.spec import TableSpec
 from ..spark.merge import fold_by_key, one_row_per_key
 from ..spark.schema import named, typed
@@ -65,23 +65,8 @@ def fold_parts(base: DataFrame, log: DataFrame, spec: TableSpec, *, deletes: boo
     return untouched.union(fold_rows(met.union(log), spec, deletes=deletes))
 
 
-def fold_part(rows: DataFrame, spec: TableSpec, *, deletes: bool) -> DataFrame:
-    """Stored rows that fold to the same with the other rows of their keys; one row of each key, if that can be.
-
-    Args:
-        rows: some stored rows.
-        spec: the table's spec.
-        deletes: whether any rows of these keys may be deletes.
-    """
-    if spec.newest_counts:
-        return _newest(rows, spec)
-    if deletes or not spec.adds_up:  # a row in between may not be among them
-        return rows
-    return _folded(rows, spec, {**spec.column_rules, OPERATION: Max()})
-
-
-def _newest(rows: DataFrame, spec: TableSpec) -> DataFrame:
-    """Of each key the newest row. If it has replaced others, it is no longer an appended one."""
+def keep_newest(rows: DataFrame, spec: TableSpec) -> DataFrame:
+    """Of each key the newest stored row. If it has replaced others, it is no longer an appended one."""
     by_key, operation = Window.partitionBy(*map(named, spec.key)), F.col(OPERATION)
     last, count = F.max(SEQUENCE).over(by_key), F.count(SEQUENCE).over(by_key)
     replaces = (F.col(_COUNT) > 1) & (operation != DELETED)

@@ -226,6 +226,10 @@ class KeepingBeside:
         self._begin_compaction()
         if is_due(epoch, options.expire_every):
             self._expiry = partial(self._expire, epoch, published)
+        self.expire_rested()
+
+    def expire_rested(self) -> None:
+        """Begin the expiry that is due, if any, unless one is under way, or has just ended."""
         if perf_counter() >= self._rests_until and not any(each.running() for each in self._expiries):
             self._begin_expiry()
 
@@ -317,6 +321,7 @@ class Beside(WorkBeside):
         self.keeping.keep_up(epoch, tuple(self.publishing.begun) if self.publishing else (), phase)
 
     def settle(self) -> bool:
+        self.keeping.expire_rested()
         return self.publishing is not None and self.publishing.settle()
 
     def finish(self) -> None:

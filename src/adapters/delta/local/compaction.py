@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 import polars as pl
 from attrs import evolve, frozen
 
+from ....domain.table.merge import Sum
 from ....domain.table.spec import TableSpec
 from ...memory_limit import check_room, hold_files
 from ...polars.file_cache import IN_MEMORY
 from ...polars.file_errors import explain_read_errors
 from ...polars.sorting import order_code, sort_rows
+from ...polars.sums import may_overflow
 from ..actions import DataFile
 from ..compaction_policy import Rewrite, total_bytes
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE, bounded_columns, has_log, key_inside, stored_schema
@@ -227,6 +229,8 @@ def _fold_part(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str], *, delet
         return _newest(rows, key)
     if deletes or not (spec.adds_up or has_only_groups(spec)):  # a row in between may be in another file
         return rows
+    if any(may_overflow(rows[name]) for name, rule in spec.column_rules.items() if isinstance(rule, Sum)):
+        return rows  # all rows of a key may add up to less
     shared = pl.len().over(key) > 1
     alone, several = rows.filter(~shared), rows.lazy().filter(shared)
     folded = fold_rows(several, spec, key, deletes=False) if spec.adds_up else drop_outdone(several, spec, key)

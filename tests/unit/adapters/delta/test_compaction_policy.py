@@ -113,6 +113,13 @@ def test_changes_in_large_files_count_as_new() -> None:
     assert not CompactionPolicy().choose([there[0], evolve(changes, highest={OPERATION: 0}), *there[2:]])
 
 
+@pytest.mark.parametrize(("old", "is_chosen"), [(10, True), (20, False)])
+def test_rows_that_repeat_count_though_they_take_few_bytes(old: int, *, is_chosen: bool) -> None:
+    base, *changes = files(1000, *[1] * 8)
+    there = [evolve(base, rows=old), *(evolve(each, rows=1) for each in changes)]
+    assert bool(CompactionPolicy().choose(there)) is is_chosen
+
+
 @pytest.mark.parametrize(("rows", "kept", "waits"), [(100, 80, True), (100, 79, False), (None, None, False)])
 def test_sums_that_a_compaction_left_as_they_were_wait_until_they_are_four_times_as_many(
     rows: int | None, kept: int | None, *, waits: bool
