@@ -26,6 +26,8 @@ from .sink_publisher import SinkPublisher
 _log = logging.getLogger(__name__)
 _MOST_UNPUBLISHED = 4
 """The number of epochs that a sink may be behind before the next epoch waits."""
+_MOST_DUE = 6
+"""The number of compactions that may be due while one is under way, before the epochs wait for it."""
 _REST = 10
 """After an expiry none begins for this many times as long as it took: it looks at each version in the log."""
 
@@ -202,7 +204,7 @@ class KeepingBeside:
     tables: _Tables
     thread: ThreadPoolExecutor
     _compaction: Future[bool] | None = field(init=False, default=None)
-    _put_off: bool = field(init=False, default=False)
+    _put_off: int = field(init=False, default=0)
     _expiries: list[Future[None]] = field(init=False, factory=list)
     _expiry: Callable[[], None] | None = field(init=False, default=None)
     _rests_until: float = field(init=False, default=0.0)
@@ -210,8 +212,8 @@ class KeepingBeside:
     def keep_up(self, epoch: int, published: Sequence[Future[None]], phase: Phases) -> None:
         """Begin what is due after an epoch.
 
-        A compaction that is due before the last one has ended begins when that has. If the one after it is due, too,
-        the epochs wait: else files would pile up. Of the expiries that are due while one is under way, or shortly after
+        A compaction that is due before the last one has ended begins when that has. If many are due, the epochs wait:
+        else files would pile up. Of the expiries that are due while one is under way, or shortly after
         it, only the last one takes place.
 
         Args:
@@ -221,8 +223,8 @@ class KeepingBeside:
         """
         options = self.runner.options
         due = is_due(epoch, options.compact_every)
-        self._end(phase, until_done=due and self._put_off)
-        self._put_off |= due
+        self._end(phase, until_done=due and self._put_off >= _MOST_DUE)
+        self._put_off += due
         self._begin_compaction()
         if is_due(epoch, options.expire_every):
             self._expiry = partial(self._expire, epoch, published)
@@ -249,7 +251,7 @@ class KeepingBeside:
     def _begin_compaction(self) -> None:
         """Begin the compaction that is due, if any, unless another one is under way."""
         if self._put_off and self._compaction is None:
-            self._put_off, self._compaction = False, self.thread.submit(self._compact)
+            self._put_off, self._compaction = 0, self.thread.submit(self._compact)
 
     def _begin_expiry(self) -> None:
         """Begin the expiry that is due, if any; it does the work of those that have not begun, too."""

@@ -35,7 +35,7 @@ class WorkBeside(Protocol):
 
     @abstractmethod
     def keep_up(self, epoch: int, phase: Phases) -> None:
-        """Begin what is due after an epoch; wait for the last compaction if the next two are due."""
+        """Begin what is due after an epoch; wait for the last compaction if many more are due."""
 
     @abstractmethod
     def settle(self) -> bool:
