@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from ...domain.table.change import Matching
 from ...domain.table.spec import TableSpec
 from ..spark.schema import named, typed
-from .compaction_policy import Rewrite, total_bytes
+from .compaction_policy import Rewrite, files_of, total_bytes
 from .read import TableVersion
 from .rows import keep_newest
 from .stored import APPENDED, OPERATION, has_log, stored_schema
@@ -21,12 +21,11 @@ def compact_files(reading: TableVersion, rewrites: Sequence[Rewrite], file_bytes
     """The rows of files, folded and sorted by key into few files. Rows keep their newest `_sequence`."""
     by_whole = {is_whole: [each for each in rewrites if each.whole is is_whole] for is_whole in (True, False)}
     rows = [_compacted(reading, found, is_whole=is_whole) for is_whole, found in by_whole.items() if found]
-    size = sum(total_bytes(each.files) for found in by_whole.values() for each in found)
-    return repartition(reduce(DataFrame.union, rows), reading.spec, -(-size // file_bytes))
+    return repartition(reduce(DataFrame.union, rows), reading.spec, -(-total_bytes(files_of(rewrites)) // file_bytes))
 
 
 def _compacted(reading: TableVersion, rewrites: list[Rewrite], *, is_whole: bool) -> DataFrame:
-    spec, files = reading.spec, [file for each in rewrites for file in each.files]
+    spec, files = reading.spec, files_of(rewrites)
     if has_log(spec) and not is_whole:
         # Of other tables a row in between may be in another file, or some rows add up to more than all of them.
         rows = keep_newest(reading.stored(files), spec) if spec.newest_counts else reading.stored(files)

@@ -141,6 +141,11 @@ def keeps_most(files: Iterable[DataFile], compacted: Iterable[DataFile]) -> bool
     return 0 < _MOST * before <= after
 
 
+def files_of(rewrites: Iterable[Rewrite]) -> list[DataFile]:
+    """All files of rewrites."""
+    return [file for each in rewrites for file in each.files]
+
+
 def total_bytes(files: Iterable[DataFile]) -> int:
     """The size of files, in bytes."""
     return sum(file.size for file in files)

@@ -26,7 +26,7 @@ from ..spark.own_session import work_in_own_session
 from ..spark.schema import empty_frame, lazy
 from . import spec as definition
 from .compact import compact_files
-from .compaction_policy import CompactionPolicy
+from .compaction_policy import CompactionPolicy, files_of
 from .errors import CommitConflict, translate_errors
 from .expire import Sweep, SweepPolicy
 from .followed_log import UsedTable
@@ -140,8 +140,9 @@ class DeltaStore(FolderStore):
             transaction = used.log.begin()
             number = transaction.read_version
             if rewrites := self.compaction.choose(used.log.files(number).values()):
-                files = [file for each in rewrites for file in each.files]
-                transaction.rewrite(files, compact_files(used.at(number), rewrites, self.compaction.target_bytes))
+                transaction.rewrite(
+                    files_of(rewrites), compact_files(used.at(number), rewrites, self.compaction.target_bytes)
+                )
                 return Version(str(transaction.commit_upkeep()))
         return None
 

@@ -18,7 +18,7 @@ from ...polars.file_errors import explain_read_errors
 from ...polars.sorting import order_code, sort_rows
 from ...polars.sums import may_overflow
 from ..actions import DataFile
-from ..compaction_policy import Rewrite, total_bytes
+from ..compaction_policy import Rewrite, files_of, total_bytes
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE, bounded_columns, has_log, key_inside, stored_schema
 from .rows import drop_outdone, fold_parts, fold_rows, has_only_groups
 
@@ -46,7 +46,7 @@ def prepare_compaction(
 ) -> tuple[list[DataFile], list[str]]:
     """Write the new files; return them, and the actions that replace the old ones."""
     added = [new for each in rewrites for new in _rewrite(each, stored, file_bytes)]
-    removed = (file.removed(changes=False) for each in rewrites for file in each.files)
+    removed = (file.removed(changes=False) for file in files_of(rewrites))
     return added, [*removed, *(file.added(changes=False) for file in added)]
 
 

@@ -24,7 +24,7 @@ from ...polars.schema import collect, empty, lazy
 from ...shared.kept_store import FolderStore
 from ...shared.leases import LeaseFiles
 from ...shared.path import absolute, folder_of
-from ..compaction_policy import CompactionPolicy, keeps_most
+from ..compaction_policy import CompactionPolicy, files_of, keeps_most
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
 from .compaction import prepare_compaction
@@ -157,7 +157,7 @@ class LocalDeltaStore(FolderStore):
         policy = self.compaction.patient if used.is_patient else self.compaction
         if newest < 0 or not (rewrites := policy.choose(used.log.files(newest).values())):
             return None
-        stored, files = used.at(newest), [file for each in rewrites for file in each.files]
+        stored, files = used.at(newest), files_of(rewrites)
         added, actions = prepare_compaction(rewrites, stored, self.compaction.target_bytes)
         if added and all(each.whole for each in rewrites):
             used.is_patient = used.spec.adds_up and keeps_most(files, added)

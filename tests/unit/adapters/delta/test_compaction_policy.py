@@ -6,14 +6,14 @@ import pytest
 from attrs import evolve
 
 from headwater.adapters.delta.actions import DataFile
-from headwater.adapters.delta.compaction_policy import CompactionPolicy, keeps_most, total_bytes
+from headwater.adapters.delta.compaction_policy import CompactionPolicy, files_of, keeps_most, total_bytes
 from headwater.adapters.delta.stored import DELETED, OPERATION
 
 MEBIBYTE = 2**20
 
 
 def chosen_by(policy: CompactionPolicy, there: list[DataFile]) -> list[DataFile]:
-    return [file for each in policy.choose(there) for file in each.files]
+    return files_of(policy.choose(there))
 
 
 def files(*sizes: int, day: str = "1") -> list[DataFile]:
