@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from headwater.adapters.delta.actions import DataFile
     from headwater.domain.ports import KeptStore
+    from headwater.domain.table.change import Matching
     from headwater.testing.store_harness import Row, StoreHarness
 
 pytestmark = pytest.mark.contract
@@ -105,7 +106,7 @@ class Twins:
         some = [key for key in range(8) if self.chance.random() < 0.5]
         keys = [(key,) for key in some]
         for matching in (None, (keys, ["id"], {}), (None, [], {"c": (1, 2)}), (keys, ["id"], {"b": (1, 2, 3)})):
-            found, right = (each.rows(None if matching is None else _matching(each, *matching)) for each in self.both)
+            found, right = (each.rows(_matching(each, matching)) for each in self.both)
             assert found == right, matching
 
     def check_changes(self, since: list[Any]) -> None:
@@ -117,8 +118,9 @@ class Twins:
             assert found == right
 
 
-def _matching(table: TableDriver, keys: list[Row] | None, on: list[str], within: dict[str, tuple[int, ...]]) -> Any:
-    return table.matching(keys, on, **within)
+def _matching(table: TableDriver, wanted: tuple[Any, ...] | None) -> Matching | None:
+    """A filter: keys, their columns, and literals by column; None for all rows."""
+    return None if wanted is None else table.matching(*wanted[:2], **wanted[2])
 
 
 class TestLocal(LocalDelta):

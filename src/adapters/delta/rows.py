@@ -66,7 +66,7 @@ def fold_parts(base: DataFrame, log: DataFrame, spec: TableSpec, *, deletes: boo
 
 
 def keep_newest(rows: DataFrame, spec: TableSpec) -> DataFrame:
-    """Of each key the newest stored row. If it has replaced others, it is no longer an appended one."""
+    """Of each key the newest stored row. If it has replaced others, it is stored as a merged one."""
     by_key, operation = Window.partitionBy(*map(named, spec.key)), F.col(OPERATION)
     last, count = F.max(SEQUENCE).over(by_key), F.count(SEQUENCE).over(by_key)
     replaces = (F.col(_COUNT) > 1) & (operation != DELETED)

@@ -213,8 +213,8 @@ class KeepingBeside:
         """Begin what is due after an epoch.
 
         A compaction that is due before the last one has ended begins when that has. If many are due, the epochs wait:
-        else files would pile up. Of the expiries that are due while one is under way, or shortly after
-        it, only the last one takes place.
+        else files would pile up. Of the expiries that are due while one is under way, or shortly after it, only the
+        last one takes place.
 
         Args:
             epoch: the number of the epoch.

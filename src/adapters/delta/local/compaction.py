@@ -238,7 +238,7 @@ def _fold_part(rows: pl.DataFrame, spec: TableSpec, key: Sequence[str], *, delet
 
 
 def _newest(rows: pl.DataFrame, key: Sequence[str]) -> pl.DataFrame:
-    """Of each key the newest row, sorted by key. If it has replaced others, it is no longer an appended one."""
+    """Of each key the newest row, sorted by key. If it has replaced others, it is stored as a merged one."""
     differs = [pl.col(name).ne_missing(pl.col(name).shift()) for name in key]
     begins = pl.any_horizontal(*differs, pl.int_range(pl.len()) == 0)
     ordered = rows.sort(*key, SEQUENCE).with_columns(begins.alias(_BEGINS))

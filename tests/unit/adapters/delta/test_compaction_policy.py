@@ -53,7 +53,7 @@ def test_of_a_partition_with_many_small_files_and_little_that_is_new_only_these_
 ) -> None:
     there = files(*sizes)
     rewrites = CompactionPolicy().choose(there)
-    assert sorted(file.size for each in rewrites for file in each.files) == sorted(file.size for file in there)[:chosen]
+    assert sorted(file.size for file in files_of(rewrites)) == sorted(file.size for file in there)[:chosen]
     assert not any(each.whole for each in rewrites)
 
 
