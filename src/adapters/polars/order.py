@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -12,8 +12,8 @@ import polars as pl
 from ...domain.ports import FrameOrder, Order, RankMethod
 from .schema import map_rows
 
-_FEW = 100_000
-"""Up to this number of rows, to start Polars' streaming engine costs more than it saves."""
+_TEXTS = pl.Categories("headwater.groups")
+"""Numbers of texts, of which Polars drops those that are in no frame any more."""
 _MOST_NUMBERS, _MOST_PLACES = 2**31, 2**63 - 1
 """Rows and numbers of two columns are fewer than the first, so their pairs are fewer than the second."""
 
@@ -50,35 +50,44 @@ class PolarsOrder(FrameOrder):
 def _with_ranks(
     rows: pl.DataFrame, order: Sequence[Order], within: list[str], into: Mapping[str, RankMethod]
 ) -> pl.DataFrame:
-    """One sort of all rows; windows over small groups would take twice as long or more."""
-    orders = [*map(Order, within), *order]
-    placed = (
-        rows.with_row_index("_at")
-        .lazy()
-        .sort(
-            [each.column for each in orders],
-            descending=[each.descending for each in orders],
-            nulls_last=[each.nulls_last for each in orders],
-        )
+    """One sort of a whole number for each row: several columns take three times as long, windows over groups longer."""
+    groups, count = _places((Order(name), _told_apart(rows[name])) for name in within)
+    places, _ = _places(((each, rows[each.column]) for each in order), groups, count)
+    at = None if places.is_sorted() else places.arg_sort()
+    placed = pl.DataFrame([groups.alias("_group"), places.alias("_place")])
+    ranks = _ranks_in_order(placed if at is None else placed[at], into)
+    return rows.with_columns(ranks if at is None else [_put_back(each, at) for each in ranks])
+
+
+def _told_apart(values: pl.Series) -> pl.Series:
+    """Values that are different where these are, in any order: numbers of texts, far sooner than their ranks."""
+    return values.cast(pl.Categorical(_TEXTS)).to_physical() if values.dtype == pl.String else values
+
+
+def _ranks_in_order(placed: pl.DataFrame, into: Mapping[str, RankMethod]) -> pl.DataFrame:
+    """The ranks of rows that are in the order of their places, from those of their group."""
+    rows = placed.lazy().select(
+        _place=pl.int_range(1, pl.len() + 1, dtype=pl.Int64), _starts=_changes("_group"), _rises=_changes("_place")
     )
     place, starts, rises = pl.col("_place"), pl.col("_starts"), pl.col("_rises")
-    placed = placed.with_columns(_place=pl.int_range(1, pl.len() + 1, dtype=pl.Int64))
-    placed = placed.with_columns(_starts=pl.any_horizontal(place == 1, *map(_changes, within)))
-    placed = placed.with_columns(_rises=pl.any_horizontal(starts, *(_changes(each.column) for each in order)))
-    places: dict[RankMethod, pl.Expr] = {
+    found: dict[RankMethod, pl.Expr] = {
         "dense": rises.cum_sum().cast(pl.Int64),
         "min": pl.when(rises).then(place).forward_fill(),
         "max": pl.when(rises.shift(-1, fill_value=True)).then(place).backward_fill(),
     }
-    firsts = {method: pl.when(starts).then(at if method == "dense" else place) for method, at in places.items()}
-    ranks = {name: places[method] - firsts[method].forward_fill() + 1 for name, method in into.items()}
-    found = placed.select("_at", **ranks).sort("_at").drop("_at")
-    return rows.with_columns(found.collect(engine="in-memory" if rows.height <= _FEW else "auto"))
+    firsts = {method: pl.when(starts).then(at if method == "dense" else place) for method, at in found.items()}
+    ranks = {name: found[method] - firsts[method].forward_fill() + 1 for name, method in into.items()}
+    return rows.select(**ranks).collect(engine="in-memory")
+
+
+def _put_back(values: pl.Series, at: pl.Series) -> pl.Series:
+    """Values of rows in some order, each at the place where its row was before."""
+    return pl.zeros(values.len(), values.dtype, eager=True).scatter(at, values).alias(values.name)
 
 
 def _changes(name: str) -> pl.Expr:
-    """Whether a row has another value than the row before it."""
-    return pl.col(name).ne_missing(pl.col(name).shift(1))
+    """Whether a row has another value than the row before it; true of the first one."""
+    return (pl.col(name) != pl.col(name).shift(1)).fill_null(value=True)
 
 
 def _with_following(rows: pl.DataFrame, columns: Mapping[str, str], within: str, order_by: str) -> pl.DataFrame:
@@ -90,7 +99,7 @@ def _with_following(rows: pl.DataFrame, columns: Mapping[str, str], within: str,
 
 
 def _with_behind(rows: pl.DataFrame, order: Sequence[str], within: str, order_by: str, into: str) -> pl.DataFrame:
-    places, group, arrival = _places([rows[name] for name in order]), rows[within], rows[order_by]
+    (places, _), group, arrival = _places((Order(name), rows[name]) for name in order), rows[within], rows[order_by]
     before = _highest_before(places, group, arrival)
     behind = group.is_not_null() & (places <= before).fill_null(value=False)
     return rows.with_columns(behind.alias(into))
@@ -106,29 +115,51 @@ def _highest_before(places: pl.Series, group: pl.Series, arrival: pl.Series) -> 
     return found.select(highest.over("group", order_by=None if in_order else "arrival")).to_series()
 
 
-def _places(order: Sequence[pl.Series]) -> pl.Series:
-    """Whole numbers that order rows as some columns do, compared one after the other; of a row with a null, any.
+def _places(
+    columns: Iterable[tuple[Order, pl.Series]], places: pl.Series | None = None, count: int = 1
+) -> tuple[pl.Series, int]:
+    """Whole numbers from 0 that order rows as some columns do, compared one after the other, and how many there may be.
 
     `order_code` bears no nulls, and takes a hundred times as long for texts that all differ.
+
+    Args:
+        columns: the columns.
+        places: the places by what is compared before these columns; None for nothing.
+        count: how many of these there may be.
     """
-    places, count = _numbers(order[0])
-    for values in order[1:]:
-        numbers, more = _numbers(values)
+    for order, values in columns:
+        numbers, more = _numbers(values, order, most=_MOST_PLACES // count - 1)
+        if places is None:
+            places, count = numbers, more
+            continue
         if count * more > _MOST_PLACES:
             places, count = _ranks(places), places.len()
         places, count = places * more + numbers, count * more
-    return places
+    assert places is not None
+    return places, count
 
 
-def _numbers(values: pl.Series) -> tuple[pl.Series, int]:
-    """Whole numbers from 0 in the order of values, and how many there may be."""
-    if values.dtype.is_integer():
-        low, high = values.min(), values.max()
-        if isinstance(low, int) and isinstance(high, int) and high - low < _MOST_NUMBERS:
-            return values.cast(pl.Int64) - low, high - low + 1
-    return _ranks(values), values.len()
+def _numbers(values: pl.Series, order: Order, most: int) -> tuple[pl.Series, int]:
+    """Whole numbers from 0 in the order of values, and how many there may be: `most` and one for nulls, or few."""
+    numbers, count = _distances(values, max(most, _MOST_NUMBERS)) or (_ranks(values), max(values.len(), 1))
+    if order.descending:
+        numbers = count - 1 - numbers
+    if not values.null_count():
+        return numbers, count
+    return (numbers.fill_null(count) if order.nulls_last else (numbers + 1).fill_null(0)), count + 1
+
+
+def _distances(values: pl.Series, most: int) -> tuple[pl.Series, int] | None:
+    """The distance of each whole number or time from the lowest one, and how many there may be; None if over `most`."""
+    if not (values.dtype.is_integer() or values.dtype.is_temporal()):
+        return None
+    numbers = values.cast(pl.Int64)
+    low, high = numbers.min(), numbers.max()
+    if not (isinstance(low, int) and isinstance(high, int) and high - low < most):
+        return None
+    return numbers - low, high - low + 1
 
 
 def _ranks(values: pl.Series) -> pl.Series:
-    ranks = values.rle_id() if values.is_sorted() else values.rank("dense") - 1
+    ranks = values.rle_id() if not values.null_count() and values.is_sorted() else values.rank("dense") - 1
     return ranks.cast(pl.Int64)

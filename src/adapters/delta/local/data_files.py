@@ -126,9 +126,9 @@ class DataFiles:
         parts, files = [], list(files)
         read = self._read_small([path_of(file) for file in files if whole and not is_scanned(file)], once=once)
         for found in by_partition(files).values():
-            constants = self._constants(found[0], schema)
+            constants = self.constants(found[0], schema)
             rows = self._rows([path_of(file) for file in found], read, stored)
-            parts += [each.with_columns(constants).select(schema.names) if constants else each for each in rows]
+            parts += [each.with_columns(**constants).select(schema.names) if constants else each for each in rows]
         return pl.concat(parts) if parts else pl.LazyFrame(schema=polars_schema(schema))
 
     def _read_small(self, paths: Iterable[str], *, once: bool) -> dict[str, pl.DataFrame]:
@@ -190,14 +190,15 @@ class DataFiles:
                 found.append(_cast(pl.col(name), there[name], dtype).alias(each.name))
         return found
 
-    def _constants(self, file: DataFile, schema: Schema) -> list[pl.Expr]:
-        return [
-            pl.lit(
+    def constants(self, file: DataFile, schema: Schema) -> dict[str, pl.Expr]:
+        """The values that all rows of a file have in the partition columns."""
+        return {
+            name: pl.lit(
                 partition_value(file.partition.get(self.names.get(name, name)), schema[name]),
                 polars_type(schema[name]),
-            ).alias(name)
+            )
             for name in self.partition_by
-        ]
+        }
 
     def _write_rows(
         self, path: Path, slices: Iterator[pl.DataFrame], bounded: Sequence[str]

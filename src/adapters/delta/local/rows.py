@@ -13,6 +13,7 @@ from ....domain.table.change import POSITION, Change
 from ....domain.table.merge import Latest, Sum, fold
 from ....domain.table.schema import INTEGERS, TIMES
 from ....domain.table.spec import TableSpec
+from ...polars.match import with_keys
 from ...polars.schema import collect, conform, lazy, polars_schema
 from ...polars.sums import add_up, may_overflow
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
@@ -59,7 +60,8 @@ def select_newest(found: pl.LazyFrame, log: pl.LazyFrame, spec: TableSpec, key: 
         spec: the table's spec.
         key: see `fold_rows`.
     """
-    newer = log.select(*key, SEQUENCE).join(found.select(key), on=key, how="semi")
+    there = found.collect()
+    newer, found = with_keys(log.select(*key, SEQUENCE), there.select(key)), there.lazy()
     last = newer.group_by(key).agg(pl.col(SEQUENCE).max().alias(_LAST))
     newest = (pl.col(SEQUENCE) >= pl.col(_LAST)).fill_null(value=True)
     return found.join(last, on=key, how="left").filter(newest, pl.col(OPERATION) != DELETED).select(_columns(spec, key))
