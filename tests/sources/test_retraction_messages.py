@@ -10,6 +10,9 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 import pytest
 
+from headwater.adapters.records.shapes import places
+from headwater.domain.errors import ConfigError
+from headwater.domain.source.changelog import log
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -144,6 +147,13 @@ def maxwell(kind: str, data: dict[str, Any], old: dict[str, Any] | None = None, 
     return json.dumps(message | ({} if old is None else {"old": old}) | more)
 
 
+def in_log(base: str, at: int, seconds: int, **more: Any) -> str:
+    """An insert at a position in the first file of a log, committed some seconds after 2024-03-01."""
+    row = order(1, "new", "1.00", "01 09:00:00")
+    place = {"position": f"{base}.000001:{at}", "ts": 1709251200 + seconds}
+    return maxwell("insert", row, commit=True, **place, **more)
+
+
 def order(id_: int, state: str | None, amount: str | None, at: str, **more: Any) -> dict[str, Any]:
     return {"id": id_, "state": state, "amount": amount, "mtime": f"2024-03-{at}"} | more
 
@@ -239,6 +249,41 @@ class TestMaxwell:
         shop.read(maxwell("insert", one, position="binlog.000900:4", commit=True, gtid="3e11fa47-01:900"))
         shop.read(maxwell("insert", one, position="binlog.000001:4", commit=True, gtid="99aa00bb-02:1"))
         assert shop.shows() == [("new", 2, money("2.00"))]
+
+    @pytest.mark.parametrize("other", ["bin #0", "bin #1", "bin 0"])
+    def test_a_log_may_be_called_as_the_new_log_of_another_one(self, trial: Trial, other: str) -> None:
+        shop = Shop(trial, "maxwell-json", pipeline='log_reset = "accept"')
+        shop.read(in_log(other, 100, 1000), in_log("bin", 100, 1000), in_log("bin", 5, 10_000))
+        shop.read(in_log(other, 3, 9700), in_log("bin", 5, 10_000))
+        assert shop.shows() == [("new", 4, money("4.00"))]
+
+    def test_a_change_of_a_log_with_such_a_name_is_found_again_after_a_replay(self, trial: Trial) -> None:
+        shop = Shop(trial, "maxwell-json")
+        broken = in_log("bin", 100, 900)
+        shop.read(in_log("bin #0", 100, 1000), broken.replace("1.00", "much"))
+        shop.read(broken)
+        shop.read(broken, in_log("bin #0", 100, 1000))
+        assert shop.shows() == [("new", 2, money("2.00"))]
+
+    def test_logs_with_spaces_in_their_names_are_kept_apart(self, trial: Trial) -> None:
+        shop = Shop(trial, "maxwell-json")
+        shop.read(in_log("a 5", 100, 1000), in_log("a", 100, 1000, server_id=5))
+        shop.read(in_log("a 5", 100, 1000), in_log("a", 100, 1000, server_id=5))
+        assert shop.shows() == [("new", 2, money("2.00"))]
+
+    def test_a_log_that_an_earlier_version_may_have_mixed_up_stops_the_run(
+        self, trial: Trial, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        shop = Shop(trial, "maxwell-json")
+        with monkeypatch.context() as earlier:
+            earlier.setattr(log, "name_log", lambda *parts: " ".join(str(each) for each in parts if each))
+            earlier.setattr(places, "name_log", log.name_log)
+            shop.read(in_log("bin #0", 100, 1000), in_log("bin", 100, 1000, server_id=5))
+        shop.read(in_log("bin", 100, 1000, server_id=5), in_log("bin", 101, 1000, server_id=5))
+        assert shop.shows() == [("new", 3, money("3.00"))]
+        with pytest.raises(ConfigError, match=r"has the log 'bin #0', which may be two logs.*headwater rebuild"):
+            shop.read(in_log("bin #0", 101, 1000))
+        assert shop.shows() == [("new", 3, money("3.00"))]
 
     def test_rows_without_a_position_count_with_a_warning(self, trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
         """Maxwell's output_xoffset is off: rows of one statement share a position."""

@@ -8,8 +8,9 @@ from typing import Self
 import polars as pl
 from attrs import frozen
 
-from ....domain.source.changelog.log import YEAR_10000, named, numbered, server_of
+from ....domain.source.changelog.log import YEAR_10000, numbered, server_of
 from ....domain.source.changelog.log_columns import COMMITTED, LOG, LOG_FILE, LOG_POSITION, LOG_ROW
+from ....domain.source.changelog.log_name import name_log
 from .cell import INTEGER, SAFE_DIGITS, known
 from .draft import Draft, Image
 from .sample import Node, Unlearnable
@@ -58,7 +59,7 @@ def log_place(
     if file.number is None or position is None or row is None:
         return {COMMITTED: committed}
     return {
-        LOG: pl.lit(named(file.base, *servers)),
+        LOG: pl.lit(name_log(file.base, *servers)),
         LOG_FILE: file.number,
         LOG_POSITION: position,
         LOG_ROW: row,

@@ -61,6 +61,11 @@ def name_new_log(base: str, number: int) -> str:
     return f"{base}\x1f{number}"
 
 
+def has_form_of_beginning(name: str) -> bool:
+    """Whether a stored name is that of a beginning; see `note_beginnings`. The name of no log has this form now."""
+    return name.endswith(_BEGINNING)
+
+
 def note_beginnings(jumps: Iterable[Jump]) -> list[dict[str, Any]]:
     """Return a row of `places` for each log with jumps, named ``LOG #0``, with the time of its last jump."""
     last = {jump.base: jump for jump in jumps}

@@ -142,6 +142,11 @@ class RetractionSettings:
         return IN_LOG if self.identity == AUTO and self.tells_log else self.identity_columns
 
     @property
+    def names_logs(self) -> bool:
+        """Whether positions are those in the logs that messages name."""
+        return self.place_columns == IN_LOG
+
+    @property
     def has_wall_watermark(self) -> bool:
         """Whether event times have no zone (a date or a timestamp_ntz), so that the watermark is a wall time."""
         return self.event_time is not None and self.schema[self.event_time].name != "timestamp"

@@ -29,12 +29,12 @@ from ..segments import SEGMENT, Segments
 from .daily_sums import Update, merge_changes
 from .days import assign_day, deduplicate
 from .jumps import Jump
+from .log_names import is_listed
 from .repeats import REPEAT, Repeats
 from .settings import GIVEN_PAST, PAST, STOP, RetractionSettings
 from .tables import CUT, NAME, PARTITION, TIMES, VALUE, RetractionTables
 
-_DEAD, _UNPLACED = "_dead", "_unplaced"
-
+_DEAD, _UNPLACED, _LISTED = "_dead", "_unplaced", "_listed"
 
 UNPLACED = (
     "there are messages without a position in their log; if one is sent again, it is counted again. Maxwell writes"
@@ -54,6 +54,7 @@ class _Profile:
     newest: datetime | None
     repeats: int
     unplaced: int
+    listed: int
 
 
 @frozen(eq=False)
@@ -92,6 +93,7 @@ class RetractionStep:
 
         Raises:
             BadInput: a place goes back further than a repeat may, and `log_reset` is not ``accept``.
+            ConfigError: see `check_log_names`.
         """
         rows = assign_day(batch.rows, self.settings, self.engine)
         jumps: list[Jump] = []
@@ -99,6 +101,8 @@ class RetractionStep:
             marked = deduplicate(rows, self.repeats, batch, snapshot, jumps)
             checked = self.engine.persist(self._check_dates(self.days.assign(marked, self.engine)))
             profile = self._profile(checked)
+            if profile.listed or (batch.replay and self.settings.names_logs):
+                self.repeats.check_names(checked, snapshot)
             if batch.replay or not profile.repeats or not (more := self.repeats.find_jumps(checked, snapshot)):
                 return checked, profile, jumps
             if self.settings.log_reset == STOP:
@@ -177,8 +181,10 @@ class RetractionStep:
         newest = [nw.col(event_time).max().alias("_newest_time")] if event_time else []
         dead = (~nw.col(ERROR).is_null()).alias(_DEAD)
         unplaced = nw.col(PARTITION).is_null() if self.settings.place_columns else nw.lit(self.settings.unplaced)
-        grouped = checked.with_columns(dead, unplaced.cast(nw.Int64).alias(_UNPLACED)).group_by(_DEAD, REPEAT, SEGMENT)
-        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), nw.col(_UNPLACED).sum(), *newest))
+        listed = is_listed() if self.settings.names_logs else nw.lit(value=False)
+        counted = (flag.cast(nw.Int64).alias(name) for name, flag in ((_UNPLACED, unplaced), (_LISTED, listed)))
+        grouped = checked.with_columns(dead, *counted).group_by(_DEAD, REPEAT, SEGMENT)
+        lines = collect_small(grouped.agg(nw.len().alias("_rows_read"), nw.col(_UNPLACED, _LISTED).sum(), *newest))
         good = [line for line in lines if not line[_DEAD] and not line[REPEAT]]
         return _Profile(
             rows=sum(line["_rows_read"] for line in lines),
@@ -187,6 +193,7 @@ class RetractionStep:
             newest=newest_of(line["_newest_time"] for line in good) if event_time else None,
             repeats=sum(line["_rows_read"] for line in lines if line[REPEAT]),
             unplaced=sum(line[_UNPLACED] for line in good),
+            listed=sum(line[_LISTED] for line in lines),
         )
 
     def _change_sums(self, good: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot) -> dict[str, Change]:

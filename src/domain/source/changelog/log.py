@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from attrs import define
 
 from .debezium import opened, row_number_of, source_of
+from .log_name import name_log
 from .maxwell import log_of, row_number
 from .message import Message, Rows, as_object
 from .settings import CANAL, DEBEZIUM, MAXWELL
@@ -60,13 +61,7 @@ def _log_place(
     place = (number, _whole(position), _whole(row))
     if None in place:
         return (None, None, None, None, committed)
-    return (named(base, *(each if type(each) in (int, str) else None for each in servers)), *place, committed)
-
-
-@lru_cache(64)
-def named(*parts: str | int | None) -> str:
-    """The name of a log: the known parts of its name."""
-    return " ".join(str(each) for each in parts if each not in (None, ""))
+    return (name_log(base, *(each if type(each) in (int, str) else None for each in servers)), *place, committed)
 
 
 @lru_cache(1024)
