@@ -41,6 +41,21 @@ class Place:
 
 
 @frozen
+class Shortcut:
+    """An earlier publication, named in the mark of a later one.
+
+    Args:
+        number: the number of its epoch.
+        place: the commit that carries it.
+        earliest: the earliest time of the publications in between (UTC); clocks may be set back.
+    """
+
+    number: int
+    place: Place
+    earliest: datetime
+
+
+@frozen
 class Tally:
     """The number of rows that a pipeline has read so far.
 
@@ -152,6 +167,7 @@ class Mark:
             not record it. Unlike `fingerprint`, it may change from one epoch to the next, but not within an epoch.
         rows: the number of rows that the epoch has read, dead letters included; None if it is not recorded, as in marks
             of old versions.
+        shortcut: a publication before `previous`; None if it has none, as in marks of old versions.
     """
 
     epoch: Epoch
@@ -167,6 +183,7 @@ class Mark:
     engine: str | None = None
     settings: str | None = None
     rows: int | None = None
+    shortcut: Shortcut | None = None
 
     def holds(
         self,
@@ -204,7 +221,7 @@ class Mark:
     def to_json(self) -> str:
         """The mark as one line of JSON, for a commit's metadata."""
         found = asdict(self)
-        for later in ("engine", "settings", "rows"):  # as versions wrote it that knew none of them
+        for later in ("engine", "settings", "rows", "shortcut"):  # as versions wrote it that knew none of them
             if found[later] is None:
                 del found[later]
         for later in ("beginning", "settings", "sink_epoch"):  # likewise
@@ -236,6 +253,7 @@ class Mark:
         raw["epoch"] = Epoch(**raw["epoch"])
         raw["offsets"] = OffsetRange(**raw["offsets"])
         raw["previous"] = raw["previous"] and Place(**raw["previous"])
+        raw["shortcut"] = (shortcut := raw.get("shortcut")) and _parse_shortcut(shortcut)
         if published := raw["publication"]:
             published["epoch"] = Epoch(**published["epoch"])
             published["published_at"] = datetime.fromisoformat(published["published_at"])
@@ -247,3 +265,7 @@ class Mark:
             published["watermarks"] = {topic: datetime.fromisoformat(each) for topic, each in by_topic.items()}
             raw["publication"] = Publication(**published)
         return cls(**raw)
+
+
+def _parse_shortcut(raw: Mapping[str, Any]) -> Shortcut:
+    return Shortcut(raw["number"], Place(**raw["place"]), datetime.fromisoformat(raw["earliest"]))

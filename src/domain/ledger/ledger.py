@@ -15,8 +15,8 @@ from typing import Any
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
-from ..epoch.epoch import Epoch, Mark, Offsets, Place, Publication
-from ..errors import ConfigError, EpochConflict, TableDamaged, VersionExpired, VersionNotFound
+from ..epoch.epoch import Epoch, Mark, Offsets, Place, Publication, Shortcut
+from ..errors import ConfigError, EpochConflict, HeadwaterError, TableDamaged, VersionExpired, VersionNotFound
 from ..ports import BaseReading, Clock, Commit, Version, VersionedStore
 from ..table.change import Matching
 from ..table.spec import REBUILD
@@ -99,12 +99,19 @@ class Published:
         place: the commit that carries it.
         previous: the commit of the previous publication; None for the first.
         engine: the engine that made it, if its mark names one.
+        shortcut: a publication further back, if its mark names one; see `shortcuts`.
     """
 
     publication: Publication
     place: Place
     previous: Place | None
     engine: str | None = None
+    shortcut: Shortcut | None = None
+
+    @property
+    def number(self) -> int:
+        """The number of its epoch."""
+        return self.publication.epoch.number
 
 
 @define(eq=False)
@@ -201,10 +208,29 @@ class Ledger:
         Raises:
             VersionExpired: when the iterator goes back beyond the tables' history.
         """
+        return self._search(lambda _shortcut: False)
+
+    def _search(self, passes: Callable[[Shortcut], bool]) -> Iterator[Publication]:
+        """Publications, newest first.
+
+        Args:
+            passes: whether the publications that a shortcut passes over may be left out.
+
+        Raises:
+            VersionExpired: see `publications`.
+        """
         found = self._latest
         while found:
             yield found.publication
-            found = self._at(found.previous) if found.previous else None
+            further = self._follow(found.shortcut) if found.shortcut and passes(found.shortcut) else None
+            found = further or (self._at(found.previous) if found.previous else None)
+
+    def _follow(self, shortcut: Shortcut) -> Published | None:
+        """The publication that a shortcut leads to; None if it cannot be read: those before it say why."""
+        with suppress(HeadwaterError):
+            found = self._at(shortcut.place)
+            return found if found and found.number == shortcut.number else None
+        return None
 
     def known(self, count: int | None = None) -> list[Publication]:
         """The publications that can still be found, newest first, at most `count` of them (None: all)."""
@@ -220,7 +246,7 @@ class Ledger:
         Raises:
             VersionExpired: the one before it has expired.
         """
-        older = self.publications()
+        older = self._search(lambda shortcut: shortcut.number >= publication.epoch.number)
         for each in older:
             if each.epoch == publication.epoch:
                 break
@@ -235,7 +261,7 @@ class Ledger:
         """
         end = f"the newest is {self.latest.epoch.number}" if self.latest else "none is published yet"
         if self.latest and number < self.latest.epoch.number:
-            for publication in self.publications():
+            for publication in self._search(lambda shortcut: shortcut.number >= number):
                 if publication.epoch.number == number:
                     return publication
                 end = f"the oldest is {publication.epoch.number}"
@@ -250,7 +276,7 @@ class Ledger:
             VersionNotFound: the first publication was made later.
             VersionExpired: it has expired.
         """
-        for publication in self.publications():
+        for publication in self._search(lambda shortcut: shortcut.earliest > moment):
             if publication.published_at <= moment:
                 return publication
         raise VersionNotFound(f"pipeline {self.pipeline!r} had published nothing by {moment.isoformat()}")
@@ -329,7 +355,7 @@ def published_by(table: str, version: Version, mark: Mark) -> Published | None:
     if mark.publication is None:
         return None
     publication = evolve(mark.publication, tables={**mark.publication.tables, table: version})
-    return Published(publication, Place(table, version), mark.previous, mark.engine)
+    return Published(publication, Place(table, version), mark.previous, mark.engine, mark.shortcut)
 
 
 def find_no_change(_fingerprint: str) -> None:

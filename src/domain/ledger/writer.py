@@ -17,6 +17,7 @@ from ..errors import ConfigError, EpochConflict, VersionExpired
 from ..ports import Commit, Version
 from ..table.change import Change
 from .ledger import Ledger, Snapshot, mark_of, published_by
+from .shortcuts import Shortcuts
 
 
 @define(eq=False)
@@ -49,6 +50,11 @@ class LedgerWriter(Ledger):
     _rows: int | None = field(init=False, default=None)
     _earlier_rows: set[int | None] = field(init=False, factory=set)
     """The numbers of rows that an earlier try of the epoch has read, as far as its commits are kept."""
+    _shortcuts: Shortcuts = field(init=False)
+
+    @_shortcuts.default
+    def _default_shortcuts(self) -> Shortcuts:
+        return Shortcuts(self._at)
 
     def open(self) -> None:
         """Read the state of the pipeline, and find what an earlier try has left; see `Ledger.open`.
@@ -58,6 +64,7 @@ class LedgerWriter(Ledger):
         """
         super().open()
         self.check_there()
+        self._shortcuts.restart()
         self._under_way, self._ahead = None, {}
         self._sequences = {table: mark_of(commit).sequence for table, commit in self._newest.items()}
         self._orphans = {table: commit for table, commit in self._newest.items() if self._is_unpublished(table, commit)}
@@ -212,12 +219,15 @@ class LedgerWriter(Ledger):
             self._settings_so_far,
             self._sink_epoch,
         )
+        shortcut = self._shortcuts.find(self._latest, mark.epoch.number)
+        mark = evolve(mark, publication=publication, shortcut=shortcut)
         self.store.check_current(self.pipeline, writes=True)
-        version = self.store.commit(anchor, change, evolve(mark, publication=publication))
+        version = self.store.commit(anchor, change, mark)
         self._sequences[anchor] = mark.sequence
-        self._latest = published_by(anchor, version, evolve(mark, publication=publication))
+        self._latest = published_by(anchor, version, mark)
         self._under_way, self._ahead = None, {}
         assert self._latest is not None
+        self._shortcuts.add(self._latest, shortcut)
         return self._latest.publication
 
     def _beginning(self, mark: Mark) -> Offsets | None:
