@@ -195,6 +195,14 @@ class TestLists:
         labels = [(each["epoch"], each["label"]) for each in told(capsys, "versions", config, "ranked")]
         assert labels == [(1, SECOND_LABEL), (0, "2024-03-02T10:00:00.5Z")]
 
+    def test_only_the_newest_are_listed(self, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+        assert [each["epoch"] for each in told(capsys, "versions", config, "ranked", "--limit", "1")] == [1]
+        whole = told(capsys, "explain-retention", config, "ranked")
+        newest = {each["table"]: each for each in reversed(whole)}
+        limited = told(capsys, "explain-retention", config, "ranked", "--limit", "1")
+        assert len(limited) == len(newest) < len(whole)
+        assert all(newest[each["table"]] == each for each in limited)
+
     def test_what_has_to_come_before_a_version_may_go(
         self, config: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
     ) -> None:

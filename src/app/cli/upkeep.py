@@ -5,6 +5,8 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import chain, groupby, islice
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 import click
@@ -17,7 +19,7 @@ from ...domain.table.schema import Schema
 from ..api import Headwater
 from ..read.moments import Moment
 from ..run.progress import moment, tables_at
-from .arguments import ANY_PIPELINE, FORMAT, PIPELINE, command, positive_duration, version
+from .arguments import ANY_PIPELINE, FORMAT, PIPELINE, command, count, positive_duration, version
 from .console import print_message
 from .durable import open_durable
 from .output import write
@@ -96,12 +98,13 @@ def unpin(*, config: str, lease: str) -> None:
 
 @command
 @PIPELINE
+@click.option("--limit", metavar="N", type=count, help="list at most the newest N")
 @FORMAT
-def versions(*, config: str, pipeline: str, form: str) -> None:
-    """List publications, and who holds them."""
+def versions(*, config: str, pipeline: str, limit: int | None, form: str) -> None:
+    """List publications, newest first, and who holds them."""
     with open_durable(config) as headwater:
         found, service = headwater.upkeep(pipeline).versions(), headwater.services[pipeline]
-        rows = (_version_row(each, service.label(each.publication)) for each in found)
+        rows = (_version_row(each, service.label(each.publication)) for each in found[:limit])
         write(sys.stdout, form, _VERSIONS, rows)
 
 
@@ -118,12 +121,14 @@ def _moment_or_null(time: datetime | None) -> str | None:
 
 @command
 @ANY_PIPELINE
+@click.option("--limit", metavar="N", type=count, help="explain at most the newest N versions of each table")
 @FORMAT
-def explain_retention(*, config: str, pipeline: str | None, form: str) -> None:
-    """Explain why each version is still kept."""
+def explain_retention(*, config: str, pipeline: str | None, limit: int | None, form: str) -> None:
+    """Explain why each version is still kept, newest first in each table."""
     with open_durable(config) as headwater:
         verdicts = (each for upkeep in _upkeeps(headwater, pipeline) for each in upkeep.verdicts())
-        write(sys.stdout, form, _VERDICTS, map(_verdict_row, verdicts))
+        tables = (islice(of_table, limit) for _, of_table in groupby(verdicts, attrgetter("table")))
+        write(sys.stdout, form, _VERDICTS, map(_verdict_row, chain.from_iterable(tables)))
 
 
 def _verdict_row(verdict: Verdict) -> list[Cell]:
