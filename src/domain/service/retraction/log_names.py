@@ -18,7 +18,7 @@ from .tables import PARTITION, PLACE
 
 def is_listed() -> nw.Expr:
     """Whether the name of a row's log is a list; see `log_name.name_log`. False for a row without a log."""
-    return nw.col(PARTITION).str.contains(LISTED).fill_null(value=False)
+    return nw.col(PARTITION).str.contains(LISTED, literal=True).fill_null(value=False)
 
 
 def check_log_names(pipeline: str, rows: nw.LazyFrame[Any], places: nw.LazyFrame[Any]) -> None:

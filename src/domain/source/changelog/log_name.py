@@ -6,6 +6,8 @@ import json
 import re
 from functools import lru_cache
 
+LISTED = '["'
+"""What a name that is a list begins with, and no other name contains."""
 _GTID_SERVER = "[0-9A-Fa-f]+(?:-[0-9A-Fa-f]+)+(?::[^ ]+)?"
 _SERVER = rf"(?: ([0-9]+))?(?: ({_GTID_SERVER}))?"
 _PLAIN = {
@@ -13,13 +15,10 @@ _PLAIN = {
     4: re.compile(rf"(.*?)(?: ([^ ]+))??{_SERVER}", re.DOTALL),
 }
 """How a plain name is divided into its parts, by their number."""
-_LIST = '["'
 _RESERVED = re.compile(r'\["|(?:^| )#0$|[\x00-\x1f\x7f-\x9f\u2028\u2029]')
 """The names of lists, the marker of a log that began again (`retraction.jumps`), and control characters, with which a
 log that begins again is numbered.
 """
-LISTED = r'\["'
-"""A pattern that only names which are lists contain."""
 
 
 @lru_cache(64)
@@ -53,5 +52,5 @@ def plain_name(name: str) -> str | None:
     Args:
         name: the name of the log, which may follow other text, such as its partition in Kafka. That text stays.
     """
-    at = name.find(_LIST)
+    at = name.find(LISTED)
     return None if at < 0 else name[:at] + " ".join(filter(None, json.loads(name[at:])))
