@@ -106,6 +106,10 @@ class PipelineRebuilt(HeadwaterError, RuntimeError):
     """The pipeline has been rebuilt since this process opened its tables; a new process opens the new ones."""
 
 
+class UnfinishedMove(HeadwaterError, RuntimeError):
+    """A `headwater move` to these tables has begun and not ended, so rows of the pipeline may be missing."""
+
+
 class VersionNotFound(HeadwaterError, LookupError):
     """The requested version never existed."""
 

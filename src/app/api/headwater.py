@@ -266,12 +266,12 @@ class Headwater(Declarations, ViewReader):
             The publications of the target, by pipeline.
 
         Raises:
-            ConfigError: the target already has one of the pipelines.
+            ConfigError: the target already has one of the pipelines, or an unfinished move from elsewhere.
             NotSupported: the target's engine cannot read this engine's frames.
         """
         runners = zip(self.start(), check_type(target, Headwater, "a Headwater").start(), strict=True)
-        publications = [move(here.for_large(), there.for_large()) for here, there in runners]
-        return {publication.epoch.pipeline: publication for publication in publications if publication}
+        pairs = ((here.for_large(), there.for_large()) for here, there in runners)
+        return {each.epoch.pipeline: each for each in move(pairs, self.deployment.backend.location)}
 
     def bootstrap(
         self,

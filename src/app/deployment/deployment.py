@@ -46,6 +46,11 @@ class BackendSettings:
     engine: str | None = None
     local_mb: int | None = None
 
+    @property
+    def location(self) -> str:
+        """The name with the path, for display."""
+        return f"{self.name} at {self.path}" if self.path else self.name
+
 
 @frozen
 class RunSettings:

@@ -108,15 +108,15 @@ class Runner:
                 self._ledger.expected, self._expected = self._expected, None
             return self._ledger
 
-    def open_ledger(self, tables: Sequence[TableSpec]) -> LedgerWriter:
-        """Open a ledger over tables of the pipeline and check each against its spec; its first commit creates a table.
+    def open_ledger(self, tables: Sequence[TableSpec], *, copies: bool = False) -> LedgerWriter:
+        """Open a ledger over tables of the pipeline (`copies`: to move it there) and check each against its spec.
 
         Raises:
             SchemaConflict: a table differs from its spec by more than new columns.
         """
         service, names = self.service, [spec.name for spec in tables]
         own = (self.store, self.pipeline, names, self.clock, service.changed, service.fingerprint, self.writer)
-        ledger = LedgerWriter(*own, self.engine_name, first=self.first_epoch, settings=self.settings)
+        ledger = LedgerWriter(*own, self.engine_name, first=self.first_epoch, settings=self.settings, copies=copies)
         if publisher := self.publisher:
             ledger.sink_epoch = lambda: publisher.sink_epoch
         ledger.open()  # first: its errors about settings are clearer

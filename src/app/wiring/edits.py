@@ -14,6 +14,7 @@ from ...domain.epoch.epoch import Offsets, Publication
 from ...domain.errors import ConfigError, HeadwaterError, NotSupported, SchemaConflict, SinkUnavailable, Transient
 from ...domain.ledger.generation import generation_of, read_generations
 from ...domain.ledger.ledger import Ledger
+from ...domain.ledger.move_record import MOVE_FOLDER
 from ...domain.ports import Clock, KeptStore
 from ...domain.service.base import Service
 from ...domain.service.input import ViewOf
@@ -273,7 +274,7 @@ def _removed(deployment: Deployment, store: KeptStore) -> Iterator[Edit]:
             there = read_generations(store, pipeline)
             used = {None, there.current, *([there.newest] if there.building else [])}
         else:
-            used = set()
+            used = {None} if folder.name == MOVE_FOLDER else set()
         if generation not in used and folder.is_dir():
             tables = sorted({table for table, _ in tables_in(folder)})
             if tables:

@@ -9,14 +9,10 @@ from __future__ import annotations
 
 from attrs import asdict, evolve, frozen
 
-from ..epoch.epoch import OffsetRange
+from ..epoch.epoch import Offsets
 from ..errors import EpochConflict
 from ..ports import Clock, VersionedStore
-from ..table.change import Change
-from ..table.schema import Schema
-from ..table.spec import TableSpec
-from .ledger import find_no_change
-from .writer import LedgerWriter
+from .record import Record, read_record
 
 SEPARATOR = "~"
 """Between the name of a pipeline and the number of a generation; no name of a pipeline contains it."""
@@ -89,9 +85,7 @@ def generation_of(folder: str) -> tuple[str, int | None]:
 
 def read_generations(store: VersionedStore, pipeline: str) -> Generations:
     """The generations of a pipeline's tables, from metadata."""
-    marks = (commit.mark for commit in store.versions(_record_table(pipeline)))
-    found = next((mark.publication for mark in marks if mark and mark.publication), None)
-    return Generations(**found.offsets) if found else Generations()
+    return Generations(**read_record(store, _record_table(pipeline)))
 
 
 @frozen(eq=False)
@@ -120,26 +114,15 @@ class GenerationRecord:
         Raises:
             EpochConflict: another process has recorded something else; nothing was changed.
         """
-        spec = TableSpec(_record_table(self.pipeline), Schema.parse("generation bigint"))
-        ledger = LedgerWriter(
-            self.store,
-            f"{self.pipeline}{SEPARATOR}",
-            (spec.name,),
-            self.clock,
-            find_no_change,
-            fingerprint="",
-            writer=self.writer,
-        )
-        ledger.open()
-        there = Generations(**(ledger.offsets or {}))
-        if there != before:
-            raise EpochConflict(
-                f"pipeline {self.pipeline!r} is being rebuilt by another process (generation {there.newest}); nothing"
-                " was changed. Let one `headwater rebuild` at a time work on a pipeline"
-            )
-        self.store.ensure(spec, ledger.snapshot().versions)
-        ledger.begin(OffsetRange(ledger.offsets, asdict(after)))
-        ledger.publish(Change(), None)
+
+        def check(recorded: Offsets) -> None:
+            if (there := Generations(**recorded)) != before:
+                raise EpochConflict(
+                    f"pipeline {self.pipeline!r} is being rebuilt by another process (generation {there.newest});"
+                    " nothing was changed. Let one `headwater rebuild` at a time work on a pipeline"
+                )
+
+        Record(self.store, _record_table(self.pipeline), self.clock, self.writer).replace(asdict(after), check)
         return after
 
 

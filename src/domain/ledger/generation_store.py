@@ -18,6 +18,7 @@ from ..table.lease import Lease
 from ..table.schema import Schema
 from ..table.spec import TableSpec
 from .generation import SEPARATOR, Generations, read_generations, table_of
+from .move_record import check_copied
 
 
 @define(eq=False)
@@ -71,6 +72,10 @@ class GenerationStore(KeptStore):
                 " when the rebuild has ended; if it was killed, run the same `headwater rebuild` again, or give it up"
                 " with --cancel"
             )
+
+    def check_copied(self, pipeline: str) -> None:
+        if SEPARATOR not in pipeline:
+            check_copied(self.store, pipeline)
 
     # ---- tables ----------------------------------------------------------------------------------------------------
 

@@ -141,11 +141,14 @@ class Ledger:
             ConfigError: the tables were built with other settings of the service.
             PipelineRebuilt: they are not those of the current generation any more.
             TableDamaged: the table that carries the latest publication is gone.
+            UnfinishedMove: nothing is published yet, and a move to these tables has not ended.
         """
         self.store.check_current(self.pipeline)
         self._newest = {table: commit for table in self.tables if (commit := self._newest_marked(table))}
         self._latest = self._find_latest()
-        if self.latest and (changed := self.changed(self.latest.fingerprint)):
+        if self.latest is None:
+            self._check_copied()
+        elif changed := self.changed(self.latest.fingerprint):
             raise ConfigError(
                 f"pipeline {self.pipeline!r} was built with other {changed}; its tables cannot be continued with these:"
                 f" use the configuration that they were built with, or {REBUILD}"
@@ -305,6 +308,10 @@ class Ledger:
         raise VersionNotFound(
             f"pipeline {self.pipeline!r} has no version of label {label}; {'; '.join(near) or 'none is published yet'}"
         )
+
+    def _check_copied(self) -> None:
+        """Refuse tables to which a move copies the pipeline; see `TableHistory.check_copied`."""
+        self.store.check_copied(self.pipeline)
 
     def _newest_marked(self, table: str) -> Commit | None:
         return next((commit for commit in self.store.versions(table) if commit.mark), None)

@@ -32,6 +32,7 @@ class LedgerWriter(Ledger):
         first: the number of the first epoch.
         settings: the digest of all settings that the rows depend on; see `Mark`. None where there is nothing to repeat.
         sink_epoch: returns the newest epoch that the sink is known to hold; None if there is no sink.
+        copies: whether this is the move that copies the pipeline to these tables; any other work waits for its end.
     """
 
     fingerprint: str
@@ -41,12 +42,14 @@ class LedgerWriter(Ledger):
     first: int = 0
     settings: str | None = None
     sink_epoch: Callable[[], int | None] | None = None
+    copies: bool = False
     _sequences: dict[str, int] = field(init=False, factory=dict)
     _orphans: dict[str, Commit] = field(init=False, factory=dict)
     _under_way: tuple[Epoch, OffsetRange, str | None] | None = field(init=False, default=None)
     _began_at: datetime | None = field(init=False, default=None)
     _ahead: dict[str, Version] = field(init=False, factory=dict)
     _adopted: Publication | None = field(init=False, default=None)
+    _is_copied: bool = field(init=False, default=False)
     _rows: int | None = field(init=False, default=None)
     _earlier_rows: set[int | None] = field(init=False, factory=set)
     """The numbers of rows that an earlier try of the epoch has read, as far as its commits are kept."""
@@ -103,13 +106,21 @@ class LedgerWriter(Ledger):
             ConfigError: this ledger already has publications.
             EpochConflict: as in `begin`.
         """
+        self.check_empty()
+        self._adopted = publication
+        return self._begin(Epoch(self.pipeline, publication.epoch.number), OffsetRange(None, publication.offsets))
+
+    def check_empty(self) -> None:
+        """Check that the pipeline has published nothing here.
+
+        Raises:
+            ConfigError: it has.
+        """
         if self.latest:
             raise ConfigError(
                 f"pipeline {self.pipeline!r} exists there already, at epoch {self.latest.epoch.number}: move to another"
                 " path, or remove its folder"
             )
-        self._adopted = publication
-        return self._begin(Epoch(self.pipeline, publication.epoch.number), OffsetRange(None, publication.offsets))
 
     def begin(self, offsets: OffsetRange, task: str | None = None) -> Epoch:
         """Start the next epoch over a range. Commits that an earlier try made for other work are rolled back first.
@@ -120,11 +131,15 @@ class LedgerWriter(Ledger):
 
         Raises:
             EpochConflict: another run is writing this pipeline.
+            UnfinishedMove: a move to these tables has not ended.
         """
         return self._begin(self.next_epoch, offsets, task)
 
     def _begin(self, epoch: Epoch, offsets: OffsetRange, task: str | None = None) -> Epoch:
         self.check_expected()
+        if not self._is_copied:  # asked once: a move begins only where nothing is published
+            self._check_copied()
+            self._is_copied = True
         self._under_way, self._began_at, self._ahead = (epoch, offsets, task), self.clock.now(), {}
         self._rows, self._earlier_rows = None, set()
         work = (epoch, offsets, self.fingerprint, self.engine_name, self.settings)
@@ -198,6 +213,7 @@ class LedgerWriter(Ledger):
         Raises:
             EpochConflict: another writer has committed to the table, or a rebuild is about to switch to other tables.
             PipelineRebuilt: a rebuild has switched to other tables.
+            UnfinishedMove: a move to these tables has begun.
         """
         anchor, mark = self.tables[-1], self._next_mark(self.tables[-1])
         latest = self.latest.tables if self.latest else {}
@@ -222,6 +238,8 @@ class LedgerWriter(Ledger):
         shortcut = self._shortcuts.find(self._latest, mark.epoch.number)
         mark = evolve(mark, publication=publication, shortcut=shortcut)
         self.store.check_current(self.pipeline, writes=True)
+        if self.latest is None:  # a move may have begun since this epoch did
+            self._check_copied()
         version = self.store.commit(anchor, change, mark)
         self._sequences[anchor] = mark.sequence
         self._latest = published_by(anchor, version, mark)
@@ -229,6 +247,10 @@ class LedgerWriter(Ledger):
         assert self._latest is not None
         self._shortcuts.add(self._latest, shortcut)
         return self._latest.publication
+
+    def _check_copied(self) -> None:
+        if not self.copies:
+            super()._check_copied()
 
     def _beginning(self, mark: Mark) -> Offsets | None:
         """The offsets after which each part of the source has begun to be read; see `Publication`."""

@@ -183,6 +183,14 @@ class TableHistory(Protocol):
         """
         return
 
+    def check_copied(self, pipeline: str) -> None:  # noqa: ARG002 - no store but the deployment's knows of moves
+        """Check that no unfinished move copies a pipeline to these tables.
+
+        Raises:
+            UnfinishedMove: one does, so rows of the pipeline may be missing.
+        """
+        return
+
     @abstractmethod
     def size(self, table: str, at: Version) -> int:
         """The size of the files of one version, in bytes, from metadata; no file is opened.
