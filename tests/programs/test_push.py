@@ -575,7 +575,7 @@ def test_a_repeated_number_is_one_even_if_a_tick_is_due(tmp_path: Path) -> None:
         assert headwater.epoch("curve") > 0
 
 
-@pytest.mark.parametrize("number", ["8", 1.5, True, -1, float("nan"), [1]])
+@pytest.mark.parametrize("number", ["8", 1.5, True, -1, float("nan"), [1], 2**63, 2**70])
 def test_the_number_of_a_frame_is_a_whole_one(number: Any, tmp_path: Path) -> None:
     with states("memory", tmp_path) as headwater:
         with pytest.raises(ConfigError, match="give a whole number from 0 on"):
@@ -880,8 +880,9 @@ def test_a_pipeline_that_is_declared_later_starts_with_the_next_push(tmp_path: P
         assert headwater.view("sizes").to_dicts() == [{"state": "new", "n": 1}]
 
 
-def test_memory_has_no_batches_of_spark(tmp_path: Path) -> None:
-    with states("memory", tmp_path) as headwater, pytest.raises(NotSupported, match="such as delta"):
+@pytest.mark.parametrize("backend", ["memory", "delta:local"])
+def test_batches_of_spark_need_its_engine(backend: str, tmp_path: Path) -> None:
+    with states(backend, tmp_path) as headwater, pytest.raises(NotSupported, match='engine = "spark"'):
         headwater.foreach_batch("states")
 
 

@@ -14,6 +14,8 @@ from narwhals.exceptions import DuplicateError
 from ...domain.errors import ConfigError
 
 WHAT = "the pushed frame"
+_LARGEST = 2**63 - 1
+"""A greater number is a mistake, after which each later frame would be skipped as a repeat."""
 
 
 def is_of_spark(rows: Any) -> bool:
@@ -87,14 +89,16 @@ def whole_number(number: Any) -> int:
     """The number of a frame as an `int`; texts would be ordered by their characters.
 
     Raises:
-        ConfigError: it is not a whole number from 0 on.
+        ConfigError: it is not a whole number from 0 on, or greater than any that a counter reaches.
     """
     try:
         found = index(number)
     except TypeError:
         found = -1
-    if found < 0 or isinstance(number, bool):
-        raise ConfigError(f"the number of {WHAT} is {number!r}: give a whole number from 0 on, such as 8")
+    if not 0 <= found <= _LARGEST or isinstance(number, bool):
+        raise ConfigError(
+            f"the number of {WHAT} is {number!r}: give a whole number from 0 on, such as 8, and at most 2**63 - 1"
+        )
     return found
 
 

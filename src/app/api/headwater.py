@@ -191,7 +191,7 @@ class Headwater(Declarations, ViewReader):
             source: its name.
             frame: the rows: a frame of Polars, pandas, PyArrow or Spark with the declared columns. Types are widened;
                 a type that could lose values is refused.
-            number: of this frame, 0 or greater, and greater than that of the frame before; the next one, if not set.
+            number: of this frame, from 0 to 2**63 - 1, and greater than that of the frame before; the next if not set.
                 Give it if the push may be repeated after a crash: a pipeline skips a number up to its newest one.
 
         Returns:

@@ -18,7 +18,7 @@ def function_of_batches(runner: Runner) -> Callable[[Any, int], None]:
         raise _reads_itself(runner)
     submit = runner.for_large().source.submit
     if submit is None:
-        raise NO_STREAMS.error("this backend")
+        raise NO_STREAMS.error("the engine of this backend")
 
     def epoch(rows: Any, batch: int) -> None:
         with runner.turn:

@@ -12,7 +12,9 @@ from ..registry.backends import Gap, Part
 from ..registry.sources import SourceKind
 
 NO_STREAMS = Gap(
-    Part.STREAMS, "their frames are Spark's; push frames of Polars, or use a backend on Spark, such as delta"
+    Part.STREAMS,
+    "their frames are Spark's; push frames of Polars, or compute on Spark, for example with backend.name ="
+    ' "delta" and backend.engine = "spark"',
 )
 
 
