@@ -142,6 +142,10 @@ class ClusterUnavailable(Transient, ConnectionError):
     """The compute cluster cannot be reached, or has no free resources at present."""
 
 
+class EngineLost(HeadwaterError, RuntimeError):
+    """The engine's own process has ended (Spark's JVM was killed, for example); a new run starts another one."""
+
+
 class SourceUnavailable(Transient, ConnectionError):
     """The source cannot be reached at present (a broker is down, for example)."""
 

@@ -21,6 +21,7 @@ from ...domain.table.schema import Schema
 from .errors import explain_read_errors
 from .executors import follow_cores
 from .jvm import each_of
+from .lost_jvm import explain_lost_jvm
 from .master import is_one_process, master_of
 from .order import SparkOrder
 from .own_session import working_in
@@ -137,9 +138,10 @@ class SparkEngine(SparkOrder, FrameEngine):
         return frame_of_run(self.session, execution)
 
     def release(self) -> None:
-        while self._persisted:
-            self._persisted.pop().unpersist()
-        self._restore()
+        with explain_lost_jvm():
+            while self._persisted:
+                self._persisted.pop().unpersist()
+            self._restore()
 
     def _restore(self) -> None:
         while self._usual:

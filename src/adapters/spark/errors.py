@@ -25,6 +25,7 @@ from ...domain.errors import (
 )
 from ...domain.table import sums
 from . import times, workers
+from .lost_jvm import explain_lost_jvm
 
 _UNREACHABLE = ("java.io.", "java.lang.ClassNotFoundException", "java.nio.", "java.net.", "org.apache.hadoop.")
 _GONE = "java.io.FileNotFoundException"
@@ -202,6 +203,12 @@ def _without_file_system(place: str) -> str:
 @contextmanager
 def explain_read_errors() -> Iterator[None]:
     """Translate errors about stored rows that cannot be read, as `FrameEngine.explaining` does."""
+    with explain_lost_jvm(), _explain_unreadable_rows():
+        yield
+
+
+@contextmanager
+def _explain_unreadable_rows() -> Iterator[None]:
     try:
         yield
     except (Py4JError, PySparkException) as error:

@@ -26,6 +26,7 @@ from pyspark.sql.session import _monkey_patch_RDD
 
 from ...domain.errors import ConfigError
 from .jvm import java_class
+from .lost_jvm import explain_lost_jvm
 from .settings import FIXED, check_settings, may_change_answers
 from .start_settings import is_same
 
@@ -82,11 +83,21 @@ def working_in(own: SparkSession, program: SparkSession | None = None) -> Iterat
     Args:
         own: Headwater's session.
         program: the program's, which `SparkSession.getActiveSession` gives again afterwards.
+
+    Raises:
+        EngineLost: the JVM has ended meanwhile.
     """
-    outer = getattr(_here, "session", None)
-    if outer is own:
+    if getattr(_here, "session", None) is own:
         yield
         return
+    with explain_lost_jvm(), _active(own, program):
+        yield
+
+
+@contextmanager
+def _active(own: SparkSession, program: SparkSession | None) -> Iterator[None]:
+    """See `working_in`; another session is active."""
+    outer = getattr(_here, "session", None)
     sessions = java_class(own, "org.apache.spark.sql.SparkSession")
     before = sessions.getActiveSession()
     sessions.setActiveSession(own._jsparkSession)

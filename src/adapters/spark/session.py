@@ -15,12 +15,13 @@ from pyspark.errors import PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
-from ...domain.errors import ClusterUnavailable, ConfigError, NotInstalled
+from ...domain.errors import ClusterUnavailable, ConfigError, EngineLost, NotInstalled
 from .errors import Fault
 from .executors import follow_cores, wait_for_executors
 from .hadoop_settings import leave_out_defaults
 from .java import java_home
 from .jvm import remember_names
+from .lost_jvm import expect_loss, explain_lost_jvm, forget_jvm
 from .master import LOOPBACK, check_answers, is_local
 from .own_session import running_session
 from .settings import FIXED
@@ -93,12 +94,18 @@ def open_session(
 def stop_session(session: SparkSession) -> None:
     """Stop a session that `open_session` has started, unless the program has stopped it.
 
-    Spark deletes its jars then, but leaves them in the path of Python's modules, where the next import would fail.
+    Spark deletes its jars then, but leaves them in the path of Python's modules, where the next import would fail. If
+    the JVM has ended, nothing is raised: whatever needed it has said so.
     """
     if session.sparkContext._jsc is None:
         return
-    jars = SparkFiles.getRootDirectory()
-    session.stop()
+    try:
+        with explain_lost_jvm():
+            jars = SparkFiles.getRootDirectory()
+            session.stop()
+    except EngineLost:
+        forget_jvm(session)
+        return
     sys.path[:] = [each for each in sys.path if not each.startswith(jars)]
 
 
@@ -129,6 +136,7 @@ def _start(wanted: Wanted) -> SparkSession:
         if is_local(settings[MASTER]):
             leave_out_defaults(session)
         send_package(session.sparkContext)
+        expect_loss(session.sparkContext)
     except BaseException:
         stop_session(session)
         raise

@@ -1,0 +1,68 @@
+"""Notices that Spark's JVM has ended, which Py4J tells in several ways."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from ...domain.errors import EngineLost, HeadwaterError
+
+_TRIES, _PAUSE = 5, 0.1
+"""A process that ends closes its ports one by one, so look some times, with so many seconds in between."""
+
+
+@contextmanager
+def explain_lost_jvm() -> Iterator[None]:
+    """Translate errors of Py4J into one that names the remedy, if the JVM has ended.
+
+    Raises:
+        EngineLost: it has.
+    """
+    try:
+        yield
+    except (Py4JError, ConnectionError) as error:
+        if isinstance(error, (Py4JJavaError, HeadwaterError)) or not _has_ended():
+            raise
+        raise EngineLost(
+            "Spark's JVM has ended: it was killed, or it crashed. If the machine ran out of memory, its kernel log says"
+            " so (`dmesg`, or `journalctl -k`): lower spark.driver.memory under [backend.spark], or free memory."
+            " Nothing is lost: start the command again, and it continues after the newest publication"
+        ) from error
+
+
+def forget_jvm(session: SparkSession) -> None:
+    """Forget a JVM that has ended, so that the next session of this process starts another one."""
+    context = session.sparkContext
+    context._jsc = None  # PySpark would ask it to stop
+    context.stop()
+    SparkContext._gateway = SparkContext._jvm = None
+    SparkSession._instantiatedSession = SparkSession._activeSession = None
+
+
+def expect_loss(context: SparkContext) -> None:
+    """Let PySpark's server of accumulators end without a traceback on standard error when the JVM ends."""
+    server = context._accumulatorServer
+    if server is not None:
+        report = server.handle_error
+        server.handle_error = lambda *request: None if isinstance(sys.exc_info()[1], EOFError) else report(*request)
+
+
+def _has_ended() -> bool:
+    """Whether nothing listens at the port of the JVM any more."""
+    if (gateway := SparkContext._gateway) is None:
+        return False
+    place = (gateway.gateway_parameters.address, gateway.gateway_parameters.port)
+    for _ in range(_TRIES):
+        try:
+            socket.create_connection(place, timeout=1).close()
+        except OSError:
+            return True
+        time.sleep(_PAUSE)
+    return False
