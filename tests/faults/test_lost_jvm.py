@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAM = """
-import os, signal, sys
+import os, signal, sys, threading
 from contextlib import nullcontext
 
 from pyspark import SparkContext
@@ -26,10 +26,17 @@ from headwater.domain.errors import EngineLost
 
 
 def kill(report):
-    process = SparkContext._gateway.proc
     print("killed after epoch", report.epoch.number, flush=True)
+    process = SparkContext._gateway.proc
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
+
+
+def kill_at_work(report):
+    print("killed after epoch", report.epoch.number, flush=True)
+    pid, jvm = SparkContext._gateway.proc.pid, SparkContext._jvm
+    threading.Timer(0.5, os.kill, (pid, signal.SIGKILL)).start()
+    jvm.java.lang.Thread.sleep(60_000)  # a call that waits for its answer
 
 
 config = sys.argv[1]
@@ -38,7 +45,7 @@ try:
         headwater.run(until_idle=True)
 except EngineLost as error:
     print("lost:", error, flush=True)
-cli.choose_bars = lambda backlog: (kill, nullcontext())
+cli.choose_bars = lambda backlog: (kill_at_work, nullcontext())
 print("exit code", cli.main(["run", config, "--until-idle"]), flush=True)
 with Headwater.from_config(config, report=lambda _report: None) as headwater:
     headwater.run(until_idle=True)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from py4j.protocol import Py4JError, Py4JJavaError
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ...domain.errors import EngineLost, HeadwaterError
 
+_LOST_COMMAND = "Exception while sending command."
 _TRIES, _PAUSE = 5, 0.1
 """A process that ends closes its ports one by one, so look some times, with so many seconds in between."""
 
@@ -47,11 +49,17 @@ def forget_jvm(session: SparkSession) -> None:
 
 
 def expect_loss(context: SparkContext) -> None:
-    """Let PySpark's server of accumulators end without a traceback on standard error when the JVM ends."""
+    """Keep PySpark and Py4J from printing tracebacks when the JVM ends: `explain_lost_jvm` says what is to be known."""
+    logging.getLogger().addFilter(_is_no_lost_command)  # Py4J logs to the root logger
     server = context._accumulatorServer
     if server is not None:
         report = server.handle_error
         server.handle_error = lambda *request: None if isinstance(sys.exc_info()[1], EOFError) else report(*request)
+
+
+def _is_no_lost_command(record: logging.LogRecord) -> bool:
+    """Whether a record is another one than Py4J's of a command that got no answer; the command raises an error too."""
+    return record.msg != _LOST_COMMAND or not (record.exc_info and isinstance(record.exc_info[1], Py4JNetworkError))
 
 
 def _has_ended() -> bool:
