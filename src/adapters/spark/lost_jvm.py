@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark import SparkContext
@@ -51,7 +52,7 @@ def forget_jvm(session: SparkSession) -> None:
 def expect_loss(context: SparkContext) -> None:
     """Keep PySpark and Py4J from printing tracebacks when the JVM ends: `explain_lost_jvm` says what is to be known."""
     logging.getLogger().addFilter(_is_no_lost_command)  # Py4J logs to the root logger
-    server = context._accumulatorServer
+    server: Any = context._accumulatorServer
     if server is not None:
         report = server.handle_error
         server.handle_error = lambda *request: None if isinstance(sys.exc_info()[1], EOFError) else report(*request)
