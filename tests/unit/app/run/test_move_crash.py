@@ -47,8 +47,8 @@ class Folders:
             headwater.deployment, backend=evolve(headwater.deployment.backend, path=path or place)
         )
         runners = headwater.start()
-        shared = self.stores.setdefault(place, runners[0].store.store)
-        store = evolve(runners[0].store, store=shared)
+        own: Any = runners[0].store
+        store = evolve(own, store=self.stores.setdefault(place, own.store))
         failing = fault and FailingStore(store, fault)  # one for all, which counts the commits of all
         for runner in runners:
             runner.keeper = store
