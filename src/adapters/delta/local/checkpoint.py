@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import pyarrow as pa
@@ -12,8 +12,9 @@ from ....domain.errors import TableDamaged
 from ..actions import DataFile
 from .storage import ParquetFiles
 
-_ACTIONS = ("add", "metaData", "protocol")
 _ADDED = ("path", "partitionValues", "size", "modificationTime", "dataChange", "stats", "tags", "deletionVector")
+_BODIES = ("metaData", "protocol")
+_COLUMNS = [*(f"add.{name}" for name in _ADDED), *_BODIES]
 
 
 def read_checkpoint(
@@ -25,22 +26,29 @@ def read_checkpoint(
         TableDamaged: a part cannot be read.
     """
     files: dict[str, DataFile] = {}
-    bodies: dict[str, dict[str, Any]] = {"metaData": {}, "protocol": {}}
+    bodies: dict[str, dict[str, Any]] = {name: {} for name in _BODIES}
     for part in parts:
-        for row in _rows(part, parquet):
-            if add := row["add"]:
-                file = DataFile.from_action({name: add[name] for name in _ADDED if add.get(name) is not None})
-                files[file.path] = file
-            for name in bodies:
-                if row[name]:
-                    bodies[name] = {key: value for key, value in row[name].items() if value is not None}
+        actions = _read(part, parquet)
+        for body in _bodies_of(actions["add"]):
+            file = DataFile.from_action(body)
+            files[file.path] = file
+        for name in bodies:
+            for body in _bodies_of(actions[name]):
+                bodies[name] = body
     return files, bodies["metaData"], bodies["protocol"]
 
 
-def _rows(part: str, parquet: ParquetFiles) -> list[dict[str, Any]]:
+def _read(part: str, parquet: ParquetFiles) -> pa.Table:
+    """The actions of a part, one a row, in a column of each kind. What removes have is not read: they may be many."""
     try:
-        table = pq.read_table(parquet.open(part), columns=list(_ACTIONS))
-    except (OSError, pa.ArrowException) as error:
+        with pq.ParquetFile(parquet.open(part)) as opened:
+            return opened.read(_COLUMNS).select(["add", *_BODIES])
+    except (OSError, KeyError, pa.ArrowException) as error:
         raise TableDamaged(f"checkpoint {part} cannot be read ({error}); put it back from a backup") from error
-    rows: list[dict[str, Any]] = table.to_pylist(maps_as_pydicts="strict")
-    return rows
+
+
+def _bodies_of(actions: pa.ChunkedArray) -> Iterator[dict[str, Any]]:
+    """The bodies of the actions of one kind, without fields that are null."""
+    # The rows of other kinds are null. They are dropped first: as Python objects they would take seconds.
+    for body in actions.drop_null().to_pylist(maps_as_pydicts="strict"):
+        yield {name: value for name, value in body.items() if value is not None}
