@@ -139,6 +139,15 @@ class TestLog(BucketDelta):
         self.table(self.reopen(), evolve(SUMS, name="pipeline.none"))
         assert len(self.objects.asked) == 1
 
+    def test_names_are_listed_from_one_on(self) -> None:
+        place, folder = LocalDeltaStore(f"{self.root} [a] {{b}} 100%20, ü").storage, f"{self.root} [a] {{b}} 100%20, ü"
+        for name in ("1.json", "2.json", ".3.draft", "below/4.json", "_5"):
+            assert place.create(f"{folder}/{name}", name)
+        assert list(place.list_names(folder)) == ["1.json", "2.json", "_5"]
+        assert list(place.list_names(folder, after="1")) == ["1.json", "2.json", "_5"]
+        assert list(place.list_names(folder, after="2")) == ["2.json", "_5"]
+        assert list(place.list_names(f"{folder}/none")) == []
+
 
 class AtAnyStore(Delta):
     """What stores do in their own ways; all files are read in part. delta-rs, which writes checkpoints, takes the folder."""

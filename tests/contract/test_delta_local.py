@@ -27,6 +27,7 @@ from headwater.adapters.delta.compaction_policy import CompactionPolicy, Rewrite
 from headwater.adapters.delta.local import compaction, data_files, lookups
 from headwater.adapters.delta.local import store as local_store
 from headwater.adapters.delta.local.compaction import prepare_compaction
+from headwater.adapters.delta.local.disk import Disk
 from headwater.adapters.delta.local.lookups import Lookups
 from headwater.adapters.delta.local.read import LocalVersion
 from headwater.adapters.delta.local.store import LocalDeltaStore
@@ -46,7 +47,7 @@ from headwater.testing.store_harness import StoreHarness, TableDriver, bag, both
 from tests.properties.effort import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from headwater.adapters.delta.actions import DataFile
     from headwater.domain.table.spec import TableSpec
@@ -99,6 +100,24 @@ class TestLocalDeltaStore(LocalDelta, StoreContract):
         monkeypatch.setattr(of, call, Mock(side_effect=PermissionError(13, "Permission denied")))
         with pytest.raises(StoreUnavailable, match=r"cannot read .*_delta_log: Permission denied; check the disk"):
             self.reopen().version(SLICED["sums"].name, Version("1"))
+
+    def test_a_log_is_opened_once_in_a_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """By whatever asks for it first: a log that is long is listed for tens of milliseconds."""
+        spec = SLICED["sums"]
+        self.table(self.reopen(), spec).commit(merge=[(1, 1)])
+        list_names, listed = Disk.list_names, list[str]()
+
+        def listing(disk: Disk, folder: str, *, after: str = "") -> Iterator[str]:
+            listed.append(folder)
+            return list_names(disk, folder, after=after)
+
+        monkeypatch.setattr(Disk, "list_names", listing)
+        store = self.reopen()
+        assert len(list(store.versions(spec.name))) == 1
+        for _ in range(2):
+            store.ensure(spec)
+            assert store.version(spec.name, Version("0")).version == "0"
+        assert len(listed) == 1
 
     def test_a_filter_of_another_reader_finds_its_rows(self) -> None:
         """Where bounds are missing, or have exponents, delta-rs' dataset finds nothing."""

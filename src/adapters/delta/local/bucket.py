@@ -56,7 +56,7 @@ class Bucket(Storage):
     ``abfss://container@account.dfs.core.windows.net/lake``.
     """
 
-    at_once = 8
+    page, at_once = 1000, 8
 
     address: str = field(converter=bucket_address)
     _is_checked: bool = field(init=False, default=False)
@@ -100,11 +100,19 @@ class Bucket(Storage):
         prefix = f"{self._key(folder)}/"
         with _explaining("list", folder):
             if deep:
-                found = [each for some in obstore.list(self._store, prefix, chunk_size=1000) for each in some]
+                found = list(self._list(prefix))
             else:
                 found = list(obstore.list_with_delimiter(self._store, prefix)["objects"])
         files = (self._stored(each, prefix) for each in found)
         return [file for file in files if not any(map(is_hidden if deep else _is_draft, file.name.split("/")))]
+
+    def list_names(self, folder: str, *, after: str = "") -> Iterator[str]:
+        prefix = f"{self._key(folder)}/"
+        with _explaining("list", folder):
+            for found in self._list(prefix, after):
+                name = found["path"].removeprefix(prefix)
+                if "/" not in name and not _is_draft(name):
+                    yield name
 
     def delete(self, path: str) -> None:
         with suppress(FileNotFoundError), _explaining("delete", path):
@@ -154,6 +162,11 @@ class Bucket(Storage):
             return {"suffix": number}
         size = obstore.head(self._store, self._key(path))["size"]
         return max(0, size - number), size
+
+    def _list(self, prefix: str, after: str = "") -> Iterator[ObjectMeta]:
+        """The objects whose names begin with a prefix, and sort after the prefix and a further text."""
+        pages = obstore.list(self._store, prefix, offset=f"{prefix}{after}" if after else None, chunk_size=self.page)
+        return (each for page in pages for each in page)
 
     def _create(self, path: str, text: str) -> bool:
         try:

@@ -23,7 +23,7 @@ from .storage import Storage, is_hidden
 class Disk(Storage):
     """The file system of this machine."""
 
-    at_once = 1
+    page, at_once = None, 1
 
     def read_text(self, path: str) -> str | None:
         with translate_errors("read", Path(path).parent):
@@ -43,6 +43,10 @@ class Disk(Storage):
         root = str(Path(folder))
         with translate_errors("read", root):
             return list(_stored(_walk(root) if deep else _shown(root), root))
+
+    def list_names(self, folder: str, *, after: str = "") -> Iterator[str]:
+        with translate_errors("read", folder):
+            return (entry.name for entry in _entries(folder) if entry.name > after and not entry.name.startswith("."))
 
     def delete(self, path: str) -> None:
         with translate_errors("delete", path):

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from functools import cached_property
+from itertools import islice
+from operator import itemgetter
 from urllib.parse import unquote
 
 from attrs import frozen
@@ -16,6 +20,41 @@ from .storage import Storage
 _NUMBERED = re.compile(r"\d{20}\..+")
 _LOGGED = re.compile(r"\d{20}\.(json$|checkpoint\.)")
 _CHECKPOINT = re.compile(r"(\d{20})\.checkpoint(?:\.(\d{10})\.(\d{10}))?\.parquet")
+
+
+@frozen
+class LogListing:
+    """What one listing of a log's folder found.
+
+    Args:
+        log: the folder of the log.
+        names: the names in it.
+    """
+
+    log: str
+    names: Collection[str]
+
+    @property
+    def newest(self) -> int:
+        """The greatest version that has a commit or a checkpoint of any kind; -1 if none has."""
+        return int(max(filter(_LOGGED.match, self.names), default="-1")[:20])
+
+    def checkpoint_at_or_before(self, version: int) -> int | None:
+        """The newest complete checkpoint up to a version; None if there is none."""
+        return max((each for each in self.checkpoints if each <= version), default=None)
+
+    @property
+    def newest_checkpoint(self) -> int | None:
+        """The newest complete checkpoint; None if there is none."""
+        return max(self.checkpoints, default=None)
+
+    @cached_property
+    def checkpoints(self) -> Mapping[int, list[str]]:
+        """The paths of the files of each complete checkpoint; those of several parts need all of them."""
+        parts: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
+        for found in sorted(filter(None, map(_CHECKPOINT.fullmatch, self.names)), key=itemgetter(0)):
+            parts[int(found[1]), int(found[3] or 1)].append(f"{self.log}/{found[0]}")
+        return {version: paths for (version, count), paths in parts.items() if len(paths) == count}
 
 
 @frozen
@@ -58,30 +97,36 @@ class LocalFolder:
         found = self.storage.list_files(self.log, deep=False)
         return sorted((file for file in found if _NUMBERED.fullmatch(file.name)), key=lambda file: file.name)
 
-    def newest_logged(self) -> int:
-        """The greatest version of which the log has a commit or a checkpoint of any kind; -1 if it has none."""
-        return max((int(name[:20]) for name in self._log_names() if _LOGGED.match(name)), default=-1)
+    def list_log(self) -> LogListing:
+        """All files of the log."""
+        return LogListing(self.log, list(self.storage.list_names(self.log)))
 
-    def checkpoint_at_or_before(self, version: int | None) -> int | None:
-        """The newest complete checkpoint up to a version (None: of all); None if there is none."""
-        found = (each for each in self._checkpoints() if version is None or each <= version)
-        return max(found, default=None)
+    def list_newest(self) -> LogListing:
+        """The files of the log from a complete checkpoint on, the newest or a recent one; or all files.
 
-    def checkpoint_files(self, version: int) -> list[str]:
-        """The paths of the files of a complete checkpoint."""
-        return [f"{self.log}/{name}" for name in self._checkpoints()[version]]
+        If there is more than a page of them, the file ``_last_checkpoint`` says where to begin. It may be missing, out
+        of date or damaged; then all pages are listed.
+        """
+        names = self.storage.list_names(self.log)
+        first = list(islice(names, self.storage.page))
+        if len(first) == self.storage.page and (checkpoint := self._last_checkpoint()) is not None:
+            listed = LogListing(self.log, list(self.storage.list_names(self.log, after=f"{checkpoint:020}")))
+            if checkpoint in listed.checkpoints:
+                return listed
+        return LogListing(self.log, [*first, *names])
+
+    def checkpoint_at_or_before(self, version: int) -> int | None:
+        """The newest complete checkpoint up to a version; None if there is none."""
+        return self.list_log().checkpoint_at_or_before(version)
 
     def delete(self, files: Iterable[StoredFile]) -> None:
         for file in files:
             self.storage.delete(file.path)
 
-    def _log_names(self) -> list[str]:
-        return [file.name for file in self.storage.list_files(self.log, deep=False)]
-
-    def _checkpoints(self) -> dict[int, list[str]]:
-        """The names of the files of each complete checkpoint; those of several parts need all of them."""
-        parts: defaultdict[tuple[int, int], list[str]] = defaultdict(list)
-        for name in sorted(self._log_names()):
-            if found := _CHECKPOINT.fullmatch(name):
-                parts[int(found[1]), int(found[3] or 1)].append(name)
-        return {version: names for (version, count), names in parts.items() if len(names) == count}
+    def _last_checkpoint(self) -> int | None:
+        """The version that ``_last_checkpoint`` names; None if it names none."""
+        try:
+            version = json.loads(self.storage.read_text(f"{self.log}/_last_checkpoint") or "{}")["version"]
+        except (ValueError, TypeError, KeyError):
+            return None
+        return version if type(version) is int and version >= 0 else None

@@ -23,7 +23,7 @@ from ..followed_log import BEFORE_ALL, FollowedLog, KeptCommits, keep
 from ..spec import TableMetadata
 from .checkpoint import read_checkpoint
 from .disk import Disk
-from .folder import LocalFolder
+from .folder import LocalFolder, LogListing
 from .mapping import needed_protocol
 from .storage import Storage
 
@@ -109,11 +109,12 @@ class LocalLog(FollowedLog):
         """
         opened, logged = self._newest.version != BEFORE_ALL, BEFORE_ALL
         if not opened:
-            if (logged := self.folder().newest_logged()) == BEFORE_ALL:
+            listed = self.folder().list_newest()
+            if (logged := listed.newest) == BEFORE_ALL:
                 return BEFORE_ALL
-            self._reopen()
+            self._reopen(listed)
         # Log files are deleted oldest first: while the newest known commit is there, nothing after it has gone.
-        while not (is_there := self._follow_all()) and self._reopen():
+        while not (is_there := self._follow_all()) and self._reopen(self.folder().list_newest()):
             pass
         if not opened:
             self._check_whole(logged)
@@ -232,12 +233,12 @@ class LocalLog(FollowedLog):
         self._move_to(self._newest.after(commit))
         self._commits.put(self._newest.version, commit)
 
-    def _reopen(self) -> bool:
+    def _reopen(self, listed: LogListing) -> bool:
         """Begin again at the newest checkpoint; False if it is not beyond what is known."""
-        checkpoint = self.folder().checkpoint_at_or_before(None)
+        checkpoint = listed.newest_checkpoint
         if checkpoint is None or checkpoint <= self._newest.version:
             return False
-        self._move_to(self._from_checkpoint(checkpoint))
+        self._move_to(self._from_checkpoint(listed, checkpoint))
         return True
 
     def _move_to(self, state: LogState) -> None:
@@ -248,7 +249,7 @@ class LocalLog(FollowedLog):
     def _check_present(self) -> None:
         """Refuse a log that has gone, such as that of a disk no longer mounted: a commit would make another one."""
         known = self._newest.version
-        if self.folder().checkpoint_at_or_before(None) != known:
+        if self.folder().list_newest().newest_checkpoint != known:
             raise StoreUnavailable(
                 f"{self.path}: its log has no version {known}, which was there before; mount the disk again, or put the"
                 " folder back from a backup; if the table was removed on purpose, start the process again"
@@ -270,13 +271,14 @@ class LocalLog(FollowedLog):
     def _start(self, version: int) -> LogState:
         """The nearest state at or before a version that is known, or can be read at once."""
         known = max((each for each in self._states if each < version), default=BEFORE_ALL)
-        checkpoint = self.folder().checkpoint_at_or_before(version)
+        listed = self.folder().list_log()
+        checkpoint = listed.checkpoint_at_or_before(version)
         if checkpoint is not None and checkpoint > known:
-            return self._from_checkpoint(checkpoint)
+            return self._from_checkpoint(listed, checkpoint)
         return self._states.get(known, LogState())
 
-    def _from_checkpoint(self, version: int) -> LogState:
-        files, metadata, protocol = read_checkpoint(self.folder().checkpoint_files(version), self.storage)
+    def _from_checkpoint(self, listed: LogListing, version: int) -> LogState:
+        files, metadata, protocol = read_checkpoint(listed.checkpoints[version], self.storage)
         return LogState(version, files, metadata, protocol)
 
     def _checkpoint_if_due(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from abc import abstractmethod
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, ClassVar, Protocol
@@ -23,6 +24,9 @@ _BUCKET = re.compile(f"({'|'.join(SCHEMES)})://", re.IGNORECASE)
 class Files(Protocol):
     """Files by their paths. Its methods raise `StoreUnavailable` if they cannot be reached."""
 
+    page: ClassVar[int | None]
+    """How many names a request for the names in a folder returns; None: all of them."""
+
     @abstractmethod
     def read_text(self, path: str) -> str | None:
         """The text of a file, to be checked with `check_utf8`; None if there is none."""
@@ -41,6 +45,14 @@ class Files(Protocol):
     @abstractmethod
     def list_files(self, folder: str, *, deep: bool) -> list[StoredFile]:
         """The files in a folder, which need not exist; `deep`: and in its subfolders, without hidden ones."""
+
+    @abstractmethod
+    def list_names(self, folder: str, *, after: str = "") -> Iterator[str]:
+        """The names of the files in a folder, and perhaps of its subfolders, that sort after a name.
+
+        Cheaper than `list_files`, as neither sizes nor times are looked up. The folder need not exist. If the names
+        come in pages, they are sorted, and each page is asked for when it is needed.
+        """
 
     @abstractmethod
     def delete(self, path: str) -> None:

@@ -74,6 +74,7 @@ class LocalDeltaStore(FolderStore):
     lookups: Lookups = field(factory=Lookups)
     storage: Storage = field()
     _tables: Ensured[_Table] = field(init=False, factory=Ensured)
+    _logs: dict[str, LocalLog] = field(init=False, factory=dict)
 
     @storage.default
     def _place(self) -> Storage:
@@ -84,7 +85,7 @@ class LocalDeltaStore(FolderStore):
         return Bucket(self.root)
 
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
-        log = LocalLog(folder_of(self.root, spec.name), self.storage)
+        log = self._log(spec.name)
         added = log.added_columns(spec, published)
         self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, self.storage.small_files), cache=self.cache)
         return added
@@ -209,8 +210,10 @@ class LocalDeltaStore(FolderStore):
         raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
 
     def _log(self, table: str) -> LocalLog:
-        """The log of a table that need not have been ensured."""
-        return self._tables[table].log if table in self._tables else LocalLog(folder_of(self.root, table), self.storage)
+        """The log of a table that need not have been ensured; always the same, as opening one takes time."""
+        if (log := self._logs.get(table)) is None:
+            log = self._logs.setdefault(table, LocalLog(folder_of(self.root, table), self.storage))
+        return log
 
 
 def _append(log: LocalLog, newest: int, writing: Writing, mark: Mark) -> int:
