@@ -24,10 +24,12 @@ from hypothesis import strategies as st
 
 from headwater.adapters.delta.actions import by_partition
 from headwater.adapters.delta.compaction_policy import CompactionPolicy, Rewrite
+from headwater.adapters.delta.expire import SweepPolicy
 from headwater.adapters.delta.local import compaction, data_files, lookups
 from headwater.adapters.delta.local import store as local_store
 from headwater.adapters.delta.local.compaction import prepare_compaction
 from headwater.adapters.delta.local.disk import Disk
+from headwater.adapters.delta.local.log import LocalLog
 from headwater.adapters.delta.local.lookups import Lookups
 from headwater.adapters.delta.local.read import LocalVersion
 from headwater.adapters.delta.local.store import LocalDeltaStore
@@ -100,6 +102,24 @@ class TestLocalDeltaStore(LocalDelta, StoreContract):
         monkeypatch.setattr(of, call, Mock(side_effect=PermissionError(13, "Permission denied")))
         with pytest.raises(StoreUnavailable, match=r"cannot read .*_delta_log: Permission denied; check the disk"):
             self.reopen().version(SLICED["sums"].name, Version("1"))
+
+    def test_an_existing_table_keeps_its_properties(self) -> None:
+        """Tables of earlier versions name removed files for 30 days."""
+        new, old = f"interval {SweepPolicy().orphan_age.days} days", "interval 30 days"
+        self.table(self.reopen(), NAMES).commit(append=[(1, "a")])
+        (first,) = self.root.rglob("_delta_log/*.json")
+        text = first.read_text(encoding="utf-8")
+        assert f'"delta.deletedFileRetentionDuration": "{new}"' in text
+        first.write_text(text.replace(new, old), encoding="utf-8")
+        wider = evolve(NAMES, schema=Schema.parse(f"{NAMES.schema.ddl}, more int"))
+        table = self.table(self.reopen(), wider)
+        table.sequence = 1
+        table.commit(append=[(2, "b", 5)])
+        assert table.rows() == bag((1, "a", None), (2, "b", 5))
+        log = LocalLog(str(first.parent.parent))
+        log.newest()
+        properties = log.metadata().properties
+        assert properties["delta.deletedFileRetentionDuration"] == old
 
     def test_a_log_is_opened_once_in_a_process(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """By whatever asks for it first: a log that is long is listed for tens of milliseconds."""

@@ -177,7 +177,8 @@ def _properties(spec: TableSpec) -> dict[str, str]:
         # Retention and leases decide how long versions are kept; Delta's own clean-up ignores them.
         "delta.enableExpiredLogCleanup": "false",
         "delta.logRetentionDuration": "interval 30 days",
-        "delta.deletedFileRetentionDuration": "interval 30 days",
+        # Checkpoints name each file removed within this time. Not shorter than `SweepPolicy.orphan_age` (ADR 48).
+        "delta.deletedFileRetentionDuration": "interval 7 days",
         # A checkpoint takes as long as several small epochs, and saves a reader only a few small files.
         "delta.checkpointInterval": "50",
     }
