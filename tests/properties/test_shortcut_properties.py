@@ -111,7 +111,7 @@ def test_a_search_finds_what_a_walk_finds(steps: list[tuple[str, object]], first
             with pytest.MonkeyPatch.context() as earlier:
                 if kind == "earlier version":
                     earlier.setattr("headwater.domain.ledger.shortcuts.Shortcuts.find", lambda *_: None)
-                for number in range(value):  # type: ignore[arg-type]
+                for number in range(value):  # type: ignore[call-overload]
                     clock.sleep(timedelta(seconds=1))
                     work(store, ledger, all_tables=number % 3 > 0)
         elif kind == "clock":

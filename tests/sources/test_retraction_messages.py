@@ -276,8 +276,8 @@ class TestMaxwell:
     ) -> None:
         shop = Shop(trial, "maxwell-json")
         with monkeypatch.context() as earlier:
-            earlier.setattr(log, "name_log", lambda *parts: " ".join(str(each) for each in parts if each))
-            earlier.setattr(places, "name_log", log.name_log)
+            for module in (log, places):
+                earlier.setattr(module, "name_log", lambda *parts: " ".join(str(each) for each in parts if each))
             shop.read(in_log("bin #0", 100, 1000), in_log("bin", 100, 1000, server_id=5))
         shop.read(in_log("bin", 100, 1000, server_id=5), in_log("bin", 101, 1000, server_id=5))
         assert shop.shows() == [("new", 3, money("3.00"))]
