@@ -68,9 +68,10 @@ class Parted:
 
 class TestLocal(LocalDelta):
     @pytest.mark.parametrize("kind", KINDS)
-    @given(seed=st.integers(0, 2**32))
+    @given(seed=st.integers(0, 2**32), large=st.sampled_from([0, 3000, 5000]))
     @settings(max_examples=examples(50), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-    def test_partitions_are_read_one_by_one(self, kind: str, seed: int) -> None:
+    def test_partitions_are_read_one_by_one(self, kind: str, seed: int, large: int) -> None:
+        """A file of these has about 1,500 bytes."""
         self.runs = getattr(self, "runs", 0) + 1
         store = LocalDeltaStore(str(self.root / str(self.runs)))
         parted = Parted(TableDriver(self, store, KINDS[kind]), Random(seed))
@@ -79,7 +80,7 @@ class TestLocal(LocalDelta):
         again = parted.chance.getstate()
         together = parted.found(seed)
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(read, "_LARGE", 0)
+            patch.setattr(read, "_LARGE", large)
             parted.chance.setstate(again)
             assert parted.found(seed) == together
         assert any(together)

@@ -116,6 +116,11 @@ def by_partition(files: Iterable[DataFile]) -> dict[PartitionValues, list[DataFi
     return found
 
 
+def total_bytes(files: Iterable[DataFile]) -> int:
+    """The size of files, in bytes."""
+    return sum(file.size for file in files)
+
+
 def _parse_action(number: int, line: str) -> dict[str, Any]:
     """The action of a line of a commit.
 

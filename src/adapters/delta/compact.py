@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 from ...domain.table.change import Matching
 from ...domain.table.spec import TableSpec
 from ..spark.schema import named, typed
-from .compaction_policy import Rewrite, files_of, total_bytes
+from .actions import total_bytes
+from .compaction_policy import Rewrite, files_of
 from .read import TableVersion
 from .rows import keep_newest
 from .stored import APPENDED, OPERATION, has_log, stored_schema

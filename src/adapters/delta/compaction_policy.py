@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from attrs import evolve, frozen
 
-from .actions import DataFile, by_partition
+from .actions import DataFile, by_partition, total_bytes
 from .stored import APPENDED, OPERATION
 
 _MEBIBYTE = 1024 * 1024
@@ -144,8 +144,3 @@ def keeps_most(files: Iterable[DataFile], compacted: Iterable[DataFile]) -> bool
 def files_of(rewrites: Iterable[Rewrite]) -> list[DataFile]:
     """All files of rewrites."""
     return [file for each in rewrites for file in each.files]
-
-
-def total_bytes(files: Iterable[DataFile]) -> int:
-    """The size of files, in bytes."""
-    return sum(file.size for file in files)

@@ -14,7 +14,7 @@ from ...domain.table.change import Matching
 from ..shared.match import parted
 from ..spark.match import only_matching
 from ..spark.schema import empty_frame, lazy, named, quoted, typed
-from .actions import DataFile
+from .actions import DataFile, total_bytes
 from .log import TableLog
 from .prune import prune
 from .rows import fold_parts, fold_rows
@@ -58,7 +58,7 @@ class TableVersion(DeltaVersion[TableLog, DataFrame]):
         deletes = any(file.may_delete for file in log)
         if wanted.keys is not None:
             return fold_rows(only_matching(self.stored(files), wanted, self.spec.schema), self.spec, deletes=deletes)
-        if sum(file.size for file in files) <= _SMALL:
+        if total_bytes(files) <= _SMALL:
             rows = only_matching(self.stored(files), wanted, self.spec.schema).coalesce(1)
             return fold_rows(rows, self.spec, deletes=deletes)
         base = [file for file in files if file.may_append]

@@ -25,6 +25,7 @@ from ..spark.hadoop_files import HadoopFiles
 from ..spark.own_session import work_in_own_session
 from ..spark.schema import empty_frame, lazy
 from . import spec as definition
+from .actions import total_bytes
 from .compact import compact_files
 from .compaction_policy import CompactionPolicy, files_of
 from .errors import CommitConflict, translate_errors
@@ -93,7 +94,7 @@ class DeltaStore(FolderStore):
     def size(self, table: str, at: Version) -> int:
         used = self._tables[table]
         with translate_errors(table, used.log.path):
-            return sum(file.size for file in used.readable_version(at).files)
+            return total_bytes(used.readable_version(at).files)
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._tables[table]

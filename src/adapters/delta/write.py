@@ -16,7 +16,7 @@ from ..spark.jvm import sequence
 from ..spark.merge import one_row_per_key
 from ..spark.schema import named, typed
 from ..spark.size import fits_one_task, measure, persist
-from .actions import DataFile
+from .actions import DataFile, total_bytes
 from .compact import repartition
 from .prune import prune
 from .read import TableVersion
@@ -104,7 +104,7 @@ def _touched(incoming: DataFrame, stored: TableVersion) -> list[DataFile]:
     """The files that hold a key of the incoming rows, and perhaps some others."""
     spec = stored.spec
     files = _in_partitions(incoming, stored)
-    if sum(file.size for file in files) <= _REWRITTEN_WHOLE:
+    if total_bytes(files) <= _REWRITTEN_WHOLE:
         return files
     keys = incoming.select(*map(named, spec.key)).distinct()
     rows = stored.log.frame(stored.version, files).withColumn(_FILE, F.input_file_name())

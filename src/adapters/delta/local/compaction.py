@@ -17,8 +17,8 @@ from ...polars.file_cache import IN_MEMORY
 from ...polars.file_errors import explain_read_errors
 from ...polars.sorting import order_code, sort_rows
 from ...polars.sums import may_overflow
-from ..actions import DataFile
-from ..compaction_policy import Rewrite, files_of, total_bytes
+from ..actions import DataFile, total_bytes
+from ..compaction_policy import Rewrite, files_of
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE, bounded_columns, has_log, key_inside, stored_schema
 from .rows import drop_outdone, fold_parts, fold_rows, has_only_groups
 

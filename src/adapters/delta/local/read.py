@@ -16,7 +16,7 @@ from ...polars.file_cache import IN_MEMORY, FileCache
 from ...polars.match import bounds_of, only_matching, with_distinct_keys
 from ...polars.schema import collect, lazy, polars_schema
 from ...shared.match import parted
-from ..actions import DataFile, by_partition
+from ..actions import DataFile, by_partition, total_bytes
 from ..prune import prune
 from ..stored import APPENDED, OPERATION, has_log, key_inside, stored_schema
 from ..version import DeltaVersion
@@ -26,7 +26,7 @@ from .mapping import physical_names
 from .rows import fold_parts, fold_rows, select_newest
 
 _LARGE = 2**20
-"""Bytes of files; of fewer, more plans cost more than they save."""
+"""Bytes of a partition; for a smaller one, a plan of its own costs more than it saves."""
 
 
 @define(eq=False)
@@ -96,9 +96,9 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
 
     def _find(self, files: Collection[DataFile], early: Matching, late: Matching) -> pl.LazyFrame:
         """The rows of files that match conditions to apply before folding, and after it."""
-        spec, parts = self.spec, by_partition(files)
-        if len(parts) > 1 and sum(file.size for file in files) > _LARGE and has_log(spec) and key_inside(spec):
-            return pl.concat(self._find_in_each(parts.values(), early, late))
+        spec = self.spec
+        if len(parts := self._parts(files)) > 1:
+            return pl.concat(self._find_in_each(parts, early, late))
         matching = only_matching(self.stored(files), early, spec.schema)
         log = [file for file in files if file.may_change]
         if not has_log(spec) or not log:
@@ -114,24 +114,33 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         base_rows = only_matching(self.stored(base), early, spec.schema).filter(~logged)
         return only_matching(fold_parts(base_rows, log_rows, spec, key, deletes=deletes), late, spec.schema)
 
-    def _find_in_each(self, parts: Iterable[list[DataFile]], early: Matching, late: Matching) -> Iterator[pl.LazyFrame]:
-        """The same of each partition. Keys without the columns of partitions are found three times as fast."""
+    def _parts(self, files: Collection[DataFile]) -> list[Collection[DataFile]]:
+        """Files in parts that share no key: each large partition, and all others together."""
+        if not (has_log(self.spec) and key_inside(self.spec)):
+            return [files]
+        parts = by_partition(files).values()
+        large = [part for part in parts if total_bytes(part) > _LARGE]
+        rest = [file for part in parts if total_bytes(part) <= _LARGE for file in part]
+        return [*large, rest] if rest else list[Collection[DataFile]](large)
+
+    def _find_in_each(
+        self, parts: Iterable[Collection[DataFile]], early: Matching, late: Matching
+    ) -> Iterator[pl.LazyFrame]:
+        """The same of each part. In one partition, keys without its columns are found three times as fast."""
         for files in parts:
-            inside = (self._inside(each, files[0]) for each in (early, late))
+            inside = (self._inside(each, files) for each in (early, late))
             yield self._find(files, *inside).select(self.spec.schema.names)
 
-    def _inside(self, matching: Matching, file: DataFile) -> Matching:
-        """The same conditions for the partition of a file: of the keys those in it, without the partition's columns."""
-        if matching.keys is None:
+    def _inside(self, matching: Matching, files: Collection[DataFile]) -> Matching:
+        """The same conditions for files; in one partition, only the keys in it, without the partition's columns."""
+        if matching.keys is None or len(by_partition(files)) > 1:
             return matching
-        keys = collect(matching.keys)
-        constants = {
-            name: value for name, value in self.data.constants(file, self.spec.schema).items() if name in keys.columns
-        }
-        if len(constants) in {0, len(keys.columns)}:
+        keys, constants = collect(matching.keys), self.data.constants(next(iter(files)), self.spec.schema)
+        known = {name: value for name, value in constants.items() if name in keys.columns}
+        if len(known) in {0, keys.width}:
             return matching
-        here = keys.filter(pl.col(name) == value for name, value in constants.items())
-        return evolve(matching, keys=lazy(here.drop(constants)))
+        here = keys.filter(pl.col(name) == value for name, value in known.items())
+        return evolve(matching, keys=lazy(here.drop(known)))
 
 
 def _key_of(spec: TableSpec, files: Iterable[DataFile]) -> list[str]:

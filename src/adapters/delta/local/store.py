@@ -24,6 +24,7 @@ from ...polars.schema import collect, empty, lazy
 from ...shared.kept_store import FolderStore
 from ...shared.leases import LeaseFiles
 from ...shared.path import absolute, folder_of
+from ..actions import total_bytes
 from ..compaction_policy import CompactionPolicy, files_of, keeps_most
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
@@ -113,7 +114,7 @@ class LocalDeltaStore(FolderStore):
         return add_columns(lazy(rows), nw.from_native(stored.content(matching)), matching, columns)
 
     def size(self, table: str, at: Version) -> int:
-        return sum(file.size for file in self._tables[table].readable_version(at).files)
+        return total_bytes(self._tables[table].readable_version(at).files)
 
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         self._tables[table].spec.check_takes(change)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from attrs import evolve
 
-from headwater.adapters.delta.actions import DataFile
-from headwater.adapters.delta.compaction_policy import CompactionPolicy, files_of, keeps_most, total_bytes
+from headwater.adapters.delta.actions import DataFile, total_bytes
+from headwater.adapters.delta.compaction_policy import CompactionPolicy, files_of, keeps_most
 from headwater.adapters.delta.stored import DELETED, OPERATION
 
 MEBIBYTE = 2**20
