@@ -70,7 +70,7 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         self.log.check_present(self.version, held)
         if any(map(is_scanned, held)):  # the literals also skip parts of a file
             early = evolve(early, within=within)
-        return self._find(held, early, late).select(schema.names)
+        return pl.concat(self._find(held, early, late))
 
     def _fixed(self, within: Mapping[str, tuple[object, ...] | Between]) -> dict[str, tuple[object, ...] | Between]:
         """The literals of columns that do not change when rows are folded."""
@@ -94,11 +94,14 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         """
         return self.data.read(files, stored_schema(self.spec), self.log.folder().path_of, whole=False)
 
-    def _find(self, files: Collection[DataFile], early: Matching, late: Matching) -> pl.LazyFrame:
-        """The rows of files that match conditions to apply before folding, and after it."""
+    def _find(self, files: Collection[DataFile], early: Matching, late: Matching) -> Iterator[pl.LazyFrame]:
+        """The rows of files that match conditions to apply before folding, and after it, in parts."""
+        for part in self._parts(files):
+            found = self._find_together(part, self._inside(early, part), self._inside(late, part))
+            yield found.select(self.spec.schema.names)
+
+    def _find_together(self, files: Collection[DataFile], early: Matching, late: Matching) -> pl.LazyFrame:
         spec = self.spec
-        if len(parts := self._parts(files)) > 1:
-            return pl.concat(self._find_in_each(parts, early, late))
         matching = only_matching(self.stored(files), early, spec.schema)
         log = [file for file in files if file.may_change]
         if not has_log(spec) or not log:
@@ -123,16 +126,11 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         rest = [file for part in parts if total_bytes(part) <= _LARGE for file in part]
         return [*large, rest] if rest else list[Collection[DataFile]](large)
 
-    def _find_in_each(
-        self, parts: Iterable[Collection[DataFile]], early: Matching, late: Matching
-    ) -> Iterator[pl.LazyFrame]:
-        """The same of each part. In one partition, keys without its columns are found three times as fast."""
-        for files in parts:
-            inside = (self._inside(each, files) for each in (early, late))
-            yield self._find(files, *inside).select(self.spec.schema.names)
-
     def _inside(self, matching: Matching, files: Collection[DataFile]) -> Matching:
-        """The same conditions for files; in one partition, only the keys in it, without the partition's columns."""
+        """The same conditions for files; in one partition, only the keys in it, without the partition's columns.
+
+        Keys of one column are found three times as fast.
+        """
         if matching.keys is None or len(by_partition(files)) > 1:
             return matching
         keys, constants = collect(matching.keys), self.data.constants(next(iter(files)), self.spec.schema)
