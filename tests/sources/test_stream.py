@@ -247,7 +247,7 @@ class TestStream:
 
 def test_memory_has_no_frames_of_spark(config: Path) -> None:
     config.write_text(CONFIG.replace('"delta"', '"memory"'))
-    with Headwater.from_config(config) as headwater, pytest.raises(NotSupported, match="such as delta"):
+    with Headwater.from_config(config) as headwater, pytest.raises(NotSupported, match="or compute on Spark"):
         headwater.foreach_batch("visit_rank")
 
 
