@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from itertools import count
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from hypothesis import given, settings
@@ -22,7 +22,7 @@ from headwater.testing.clock import ManualClock
 from .effort import examples
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from headwater.domain.epoch.epoch import Publication
     from headwater.domain.ledger.ledger import Ledger
@@ -81,10 +81,10 @@ def walk_before(ledger: Ledger, publication: Publication) -> Publication | None:
     return next(older, None)
 
 
-def found(search: object, *given_: object) -> object:
+def found(search: Callable[..., object], *given_: object) -> object:
     """What a search returns; the name of the error where it raises one, and None where nothing is found."""
     try:
-        return search(*given_)  # type: ignore[operator]
+        return search(*given_)
     except VersionNotFound:
         return None
     except VersionExpired as error:
@@ -103,7 +103,7 @@ STEP = st.one_of(
 
 @settings(max_examples=examples(400))
 @given(st.lists(STEP, max_size=25), st.integers(0, 2), st.integers(0, 40))
-def test_a_search_finds_what_a_walk_finds(steps: list[tuple[str, object]], first: int, cut: int) -> None:
+def test_a_search_finds_what_a_walk_finds(steps: list[tuple[str, Any]], first: int, cut: int) -> None:
     store, clock, tables = CutStore(), ManualClock(), TABLES[first]
     ledger = opened(store, clock, tables)
     for kind, value in steps:
@@ -111,15 +111,15 @@ def test_a_search_finds_what_a_walk_finds(steps: list[tuple[str, object]], first
             with pytest.MonkeyPatch.context() as earlier:
                 if kind == "earlier version":
                     earlier.setattr("headwater.domain.ledger.shortcuts.Shortcuts.find", lambda *_: None)
-                for number in range(value):  # type: ignore[call-overload]
+                for number in range(value):
                     clock.sleep(timedelta(seconds=1))
                     work(store, ledger, all_tables=number % 3 > 0)
         elif kind == "clock":
-            clock.sleep(timedelta(seconds=value))  # type: ignore[arg-type]
+            clock.sleep(timedelta(seconds=value))
         else:
             if kind == "crash":
                 work(store, ledger, ends=False, all_tables=bool(value))
-            tables = value if kind == "tables" else tables  # type: ignore[assignment]
+            tables = value if kind == "tables" else tables
             ledger = opened(store, clock, tables)
     published = ledger.known()
     whole = list(walks(ledger, published))
@@ -160,9 +160,13 @@ def test_an_old_publication_is_found_with_few_reads() -> None:
     assert store.read_commits < 100  # a run reads only after it has started
     made = ledger.known()[::-1]
     for number in range(0, 2000, 37):
-        for search, wanted in ((ledger.as_of_epoch, number), (ledger.as_of_time, made[number].published_at)):
+        searched: list[tuple[Callable[[Any], Publication], Any]] = [
+            (ledger.as_of_epoch, number),
+            (ledger.as_of_time, made[number].published_at),
+        ]
+        for search, wanted in searched:
             store.read_commits = 0
-            assert search(wanted) == made[number]  # type: ignore[operator]
+            assert search(wanted) == made[number]
             assert store.read_commits < 70
     store.read_commits = 0
     assert ledger.before(made[9]) == made[8]

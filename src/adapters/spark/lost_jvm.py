@@ -18,7 +18,7 @@ from ...domain.errors import EngineLost, HeadwaterError
 
 _LOST_COMMAND = "Exception while sending command."
 _TRIES, _PAUSE = 5, 0.1
-"""A process that ends closes its ports one by one, so look some times, with so many seconds in between."""
+"""A process that ends closes its ports one by one, so look several times, with a pause (in seconds)."""
 
 
 @contextmanager

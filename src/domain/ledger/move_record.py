@@ -38,7 +38,7 @@ class UnderWay:
         return UnderWay(source, {**pipelines, **self.pipelines})
 
     def without(self, pipelines: Mapping[str, object]) -> UnderWay:
-        """The move when these pipelines are copied; it has ended if there is no other one."""
+        """The move when these pipelines are copied; it has ended if none is left."""
         left = {name: number for name, number in self.pipelines.items() if name not in pipelines}
         return evolve(self, pipelines=left) if left else UnderWay()
 

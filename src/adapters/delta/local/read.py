@@ -121,10 +121,13 @@ class LocalVersion(DeltaVersion[LocalLog, pl.LazyFrame]):
         """Files in parts that share no key: each large partition, and all others together."""
         if not (has_log(self.spec) and key_inside(self.spec)):
             return [files]
-        parts = by_partition(files).values()
-        large = [part for part in parts if total_bytes(part) > _LARGE]
-        rest = [file for part in parts if total_bytes(part) <= _LARGE for file in part]
-        return [*large, rest] if rest else list[Collection[DataFile]](large)
+        large, rest = list[Collection[DataFile]](), list[DataFile]()
+        for part in by_partition(files).values():
+            if total_bytes(part) > _LARGE:
+                large.append(part)
+            else:
+                rest += part
+        return [*large, rest] if rest else large
 
     def _inside(self, matching: Matching, files: Collection[DataFile]) -> Matching:
         """The same conditions for files; in one partition, only the keys in it, without the partition's columns.
