@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import count
@@ -189,6 +190,24 @@ class TestStream:
             assert ranks(headwater) == {1: 1, 2: 1}
             with pytest.raises(BadInput, match="column 'page' is missing"):
                 epoch(rows.drop("page"), 1)
+
+    def test_a_repeated_batch_moves_no_watermark_by_the_clock(self, spark: SparkSession, config: Path) -> None:
+        windows = 'service = "cumulate"\nstep = "5m"\nticks = "dense"\nmeasures = { visits = "count(*)" }\n'
+        text = CONFIG[: CONFIG.index("service =")] + windows + 'source = "visits"\n'
+        config.write_text(text.replace("[pipelines", 'event_time = "at"\nidle_after = "1ms"\n[pipelines'))
+        frame = spark.sql(f"SELECT 'x' AS page, 1L AS visit, {AT} AS at")
+        with Headwater.from_config(config) as headwater:
+            epoch = headwater.foreach_batch("visit_rank")
+            epoch(frame, 0)
+            time.sleep(0.01)  # longer than `idle_after`
+            epoch(frame, 0)
+            assert headwater.epoch("visit_rank") == 0
+            epoch(spark.sql(f"SELECT 'x' AS page, 2L AS visit, {AT} + INTERVAL 1 HOUR AS at"), 1)
+            (newest,) = headwater.view("visit_rank.ticks").orderBy("tick", ascending=False).limit(1).collect()
+            assert newest["visits"] == 1
+            assert headwater.view("visit_rank.dead_letters").count() == 0
+            headwater.run(until_idle=True)
+            assert headwater.epoch("visit_rank") > 1
 
     def test_a_batch_that_is_repeated_after_a_crash_has_the_rows_of_one_try(
         self, spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch

@@ -23,7 +23,7 @@ def function_of_batches(runner: Runner) -> Callable[[Any, int], None]:
     def epoch(rows: Any, batch: int) -> None:
         with runner.turn:
             submit(None, batch, rows)
-            runner.for_large().advance()
+            Runner.advance(runner.for_large(), idle=False)  # else a repeated batch may publish an epoch
 
     return epoch
 
@@ -41,7 +41,7 @@ def push(runner: Runner, frame: PushedFrame) -> bool:
         if hand_over is None:
             raise _reads_itself(runner)
         with hand_over(frame):
-            return Runner.advance(of_engine, idle=False)  # else the push of a repeated number may publish an epoch
+            return Runner.advance(of_engine, idle=False)  # see `function_of_batches`
 
     with runner.turn:
         _check_failed_pushes(runner, frame)
