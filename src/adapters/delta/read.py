@@ -62,6 +62,8 @@ class TableVersion(DeltaVersion[TableLog, DataFrame]):
             rows = only_matching(self.stored(files), wanted, self.spec.schema).coalesce(1)
             return fold_rows(rows, self.spec, deletes=deletes)
         base = [file for file in files if file.may_append]
+        if total_bytes(base) <= total_bytes(log):  # few rows would be left out of the fold
+            return fold_rows(only_matching(self.stored(files), wanted, self.spec.schema), self.spec, deletes=deletes)
         return fold_parts(
             only_matching(self.stored(base), wanted, self.spec.schema).filter(F.col(OPERATION) == APPENDED),
             only_matching(self.stored(log), wanted, self.spec.schema).filter(F.col(OPERATION) > APPENDED),

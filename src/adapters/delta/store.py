@@ -9,11 +9,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
-from attrs import define, field
+from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Mark
 from ...domain.errors import StoreUnavailable, VersionExpired
 from ...domain.ports import Commit, Expiry, Version
+from ...domain.table.apply import add_columns
 from ...domain.table.change import Change, Matching
 from ...domain.table.net_changes import net_changes
 from ...domain.table.schema import Schema
@@ -24,6 +25,7 @@ from ..shared.path import absolute, folder_of
 from ..spark.hadoop_files import HadoopFiles
 from ..spark.own_session import work_in_own_session
 from ..spark.schema import empty_frame, lazy
+from ..spark.size import fits_one_task
 from . import spec as definition
 from .actions import total_bytes
 from .compact import compact_files
@@ -90,6 +92,15 @@ class DeltaStore(FolderStore):
             return lazy(empty_frame(self.session, used.spec.schema))
         with translate_errors(table, used.log.path):
             return lazy(used.readable_version(at).content(matching or Matching()))
+
+    def look_up(
+        self, table: str, at: Version | None, asked: nw.LazyFrame[Any], matching: Matching, columns: Mapping[str, str]
+    ) -> nw.LazyFrame[Any]:
+        assert matching.keys is not None
+        # Keys that cannot be broadcast would be joined twice: once to select the rows, and once to add their columns.
+        many = not fits_one_task(matching.keys.to_native())
+        found = self.read(table, at, evolve(matching, keys=None) if many else matching)
+        return add_columns(asked, found, matching, columns)
 
     def size(self, table: str, at: Version) -> int:
         used = self._tables[table]

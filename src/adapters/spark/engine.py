@@ -25,7 +25,8 @@ from .lost_jvm import explain_lost_jvm
 from .master import is_one_process, master_of
 from .order import SparkOrder
 from .own_session import working_in
-from .schema import bring_into, empty_frame, frame_of_plan, frame_of_run, lazy, literals, named, quoted
+from .run_frames import frame_of_run
+from .schema import bring_into, empty_frame, frame_of_plan, lazy, literals, named, quoted
 from .sums import counted_or_total
 
 if TYPE_CHECKING:
@@ -55,6 +56,8 @@ _FOR_LARGE = MappingProxyType(
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
         # Rows that fit are joined through a hash table, without a sort. Spark wants at least the size above.
         "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "16m",
+        # A task writes up to so many partitions of a table side by side, without sorting its rows by them.
+        "spark.sql.maxConcurrentOutputFileWriters": "8",
     }
 )
 _FOR_SMALL = MappingProxyType(

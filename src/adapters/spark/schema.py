@@ -12,9 +12,10 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from ...domain.table.schema import DataType, Schema
-from .jvm import java_class, option, sequence
+from .jvm import java_class
 from .own_session import working_in
 
+_ADAPTIVE, _IN_ONE = "AdaptiveSparkPlan", "SinglePartition"
 _TYPES: dict[str, type[spark_types.DataType]] = {
     "tinyint": spark_types.ByteType,
     "smallint": spark_types.ShortType,
@@ -149,21 +150,6 @@ def compute(frame: DataFrame) -> DataFrame:
 def drop_rows(computed: DataFrame) -> None:
     """Let Spark drop the rows that `compute` has returned."""
     computed._jdf.queryExecution().analyzed().rdd().unpersist(False)
-
-
-def frame_of_run(session: SparkSession, execution: Any) -> DataFrame:
-    """The rows of a planned execution of any session, as a frame of this one with a plan of nothing else."""
-    rows = java_class(session, "org.apache.spark.sql.execution.LogicalRDD")(
-        execution.analyzed().output(),
-        execution.toRdd(),
-        execution.executedPlan().outputPartitioning(),
-        sequence(session, ()),  # no ordering: it may be by columns that the plan does not have
-        False,  # not a stream
-        session._jsparkSession,
-        option(session, execution.optimizedPlan().stats()),
-        option(session),
-    )
-    return frame_of_plan(session, rows)
 
 
 def empty_frame(session: SparkSession, schema: Schema) -> DataFrame:

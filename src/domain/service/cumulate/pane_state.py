@@ -77,8 +77,7 @@ class PaneState:
         parts = [tick_range.read_closing(self.table), tick_range.select_closed(on_time)]
         if late is not None:
             parts.append(tick_range.place_late(late, self.engine))
-        rows = nw.concat([part.select(*self.table.key, self.amount) for part in parts])
-        return self.engine.persist(rows)
+        return nw.concat([part.select(*self.table.key, self.amount) for part in parts])
 
     def build_change(
         self, on_time: nw.LazyFrame[Any], late: nw.LazyFrame[Any] | None, closed: nw.LazyFrame[Any]

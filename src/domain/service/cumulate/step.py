@@ -234,6 +234,8 @@ class CumulateStep:
     ) -> nw.LazyFrame[Any]:
         """Sum up sums by all dimensions for each dimension set; a set of all dimensions has these sums already."""
         sets, names = self.settings.dimensions, self.settings.dimension_schema.names
+        if len(sets) > 1:
+            finest = self.engine.persist(finest)
         parts = [self._expand_set(finest, each) for each in sets if len(each) == len(names)]
         if coarser := [self._expand_set(finest, each) for each in sets if len(each) < len(names)]:
             parts.append(sum_up(nw.concat(coarser)))
@@ -283,6 +285,7 @@ class CumulateStep:
             input_rows, late_rows = on_time.states[name], late.states[name] if late else None
             deltas = state.compute_deltas(input_rows, late_rows, tick_range)
             if isinstance(state, Sketch):
+                deltas = self.engine.persist(deltas)
                 closed = state.fold(deltas, state.table.key[:-1])
                 changes[state.table.name] = state.build_change(input_rows, late_rows, closed)
                 added.append(self._with_zeros(state.compute_sum_deltas(deltas, tick_range), *state.sum_columns))

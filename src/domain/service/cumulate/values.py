@@ -62,6 +62,9 @@ class Values(PaneState):
         new = names.filter(calm, nw.col(OLD) == 0).select(*self.table.key, one.alias(_EFFECT), one.alias(_SIGN))
         # Only a value that was retracted at some time can come and go.
         moving = names.filter(~calm).select(*named, OLD)
+        (found,) = collect_small(moving.select(nw.len().alias("names")))
+        if not found["names"]:
+            return self.engine.persist(new)
         moves = self._find_moves(deltas.join(moving, on=named, how="semi"), moving)
         return self.engine.persist(nw.concat([new, moves]))
 
