@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ..errors import ConfigError
 from ..table.schema import DataType
-from .parts import TRUTH, branches_of, cases_of, check, keys_of, meeting, only, values_of
+from .parts import TRUTH, branches_of, cases_of, check, keys_of, listed_type, meeting, only, values_of
 from .types import BOOLEAN, VOID, type_of, widest
 
 
@@ -66,7 +66,7 @@ def membership_type(node: exp.Expr) -> DataType:
     if query is None and not node.expressions:
         raise ConfigError(f"{node.sql('spark')} looks in no values; write FALSE")
     if query is None:
-        meeting([node.this, *node.expressions])
+        listed_type([node.this, *node.expressions])
     elif type_of(node.this) != type_of(query.unnest().selects[0]):
         raise ConfigError(f"{node.sql('spark')} looks for another type than the query gives; cast one of them")
     return BOOLEAN

@@ -25,6 +25,14 @@ def meeting(nodes: list[exp.Expr]) -> DataType:
     return widest(times if times and {*found} - {*times} == {STRING} else found)
 
 
+def listed_type(nodes: list[exp.Expr]) -> DataType:
+    """The common type in which IN compares its values with its operand: a time beside text is compared as its text."""
+    found = {type_of(each) for each in nodes} - {VOID}
+    if STRING in found and {each.name for each in found - {STRING}} <= TIMES:
+        return STRING
+    return widest(map(type_of, nodes))
+
+
 def cases_of(node: exp.Expr) -> list[exp.Expr]:
     """The branches of a CASE, each with its condition and value; an IF is its own only branch."""
     return list(node.args["ifs"]) if isinstance(node, exp.Case) else [node]

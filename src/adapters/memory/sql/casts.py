@@ -21,7 +21,7 @@ _DUCKDB = {
     "timestamp_ntz": "TIMESTAMP",
 }
 _FROM_TEXT = {"boolean": "hw_boolean", "date": "hw_date", "timestamp": "hw_timestamp"}
-_PLAIN_AS_TEXT = INTEGERS | TIMES | {"boolean"}
+_PLAIN_AS_TEXT = INTEGERS | {"boolean"}
 _PLAIN_SCALE = 6
 """Spark writes small decimals of a larger scale with an exponent."""
 _EXACT_DIGITS = 15
@@ -123,6 +123,8 @@ def _from_text(node: exp.Expr, wanted: DataType) -> exp.Expr:
 def _to_text(node: exp.Expr, found: DataType) -> exp.Expr:
     if found.name in _PLAIN_AS_TEXT or found == VOID:
         return as_type(node, STRING)
+    if found.name in TIMES:
+        return call("hw_time_text", node)
     if found.name != "decimal" or (found.scale or 0) > _PLAIN_SCALE:
         raise _refusal(found, STRING)
     if found.precision == found.scale:  # DuckDB would write no zero before the point

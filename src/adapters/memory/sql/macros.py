@@ -65,6 +65,11 @@ MACROS = (
         WHEN regexp_matches(t, '^T?\d{1,2}:|^T\d{1,2}$')
         THEN error('no day in "' || t || '": Spark would take today; write the day before it')
         WHEN NOT regexp_matches(t, '^[+-]?\d{7}') THEN CAST(TRY_CAST(hw_day(t) AS DATE) AS TIMESTAMP) END""",
+    # DuckDB writes years beyond 9999 without a plus, and year 0 as 0001 (BC).
+    r"""hw_time_text(t) AS CASE WHEN year(t) BETWEEN 1 AND 9999 THEN CAST(t AS VARCHAR)
+        WHEN year(t) > 9999 THEN '+' || CAST(t AS VARCHAR)
+        ELSE CASE WHEN year(t) < 0 THEN '-' ELSE '' END || format('{:04d}', -year(t))
+            || regexp_replace(replace(CAST(t AS VARCHAR), ' (BC)', ''), '^\d+', '') END""",
     """hw_substring(t, p, n) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END, greatest(n, 0))""",
     """hw_tail(t, p) AS substring(t, CASE WHEN p = 0 THEN 1 ELSE p END)""",
     """hw_decimal(x) AS CAST(CAST(CAST(x AS DOUBLE) AS VARCHAR) AS DECIMAL(38, 20))""",

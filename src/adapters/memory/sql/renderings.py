@@ -9,7 +9,16 @@ from sqlglot import exp
 
 from ....domain.errors import ConfigError
 from ....domain.sql.node_types import COMPARISONS, DATE_UNITS
-from ....domain.sql.parts import branches_of, keys_of, meeting, places_of, texts_of, unit_of, values_of
+from ....domain.sql.parts import (
+    branches_of,
+    keys_of,
+    listed_type,
+    meeting,
+    places_of,
+    texts_of,
+    unit_of,
+    values_of,
+)
 from ....domain.sql.types import DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, type_of
 from ....domain.table.schema import INTEGERS, NUMBERS, TIMES, DataType
 from ....domain.table.sums import mark
@@ -192,7 +201,7 @@ def _of_own_type(*names: str) -> Render:
 def _membership_sql(node: exp.Expr) -> exp.Expr:
     if node.args.get("query") is None:
         values = [node.this, *node.expressions]
-        _cast_all(values, meeting(values))
+        _cast_all(values, listed_type(values))
     return node
 
 
