@@ -78,6 +78,18 @@ CONDITIONS: list[tuple[str, str, list[Any]]] = [
     ("t in (d, '2024-02-29')", "boolean", [True, None, False, False]),
     ("cast(at as timestamp_ntz) in (at, '2024-12-31 12:00:00')", "boolean", [True, None, True, True]),
     ("d = '2024-1-31'", "boolean", [True, None, False, False]),
+    # BETWEEN and CASE compare each pair in its own common type.
+    ("d between '2024-01-31 12:00:00' and at", "boolean", [True, None, False, False]),
+    ("d not between '2024-01-31 12:00:00' and at", "boolean", [False, None, True, True]),
+    ("d between t and '2025'", "boolean", [False, None, None, False]),
+    ("9007199254740992 + n - n between 9007199254740993 and f * 1e20", "boolean", [False, None, False, False]),
+    ("n + 16777210 between cast(m as float) and 16777216", "boolean", [False, None, True, False]),
+    ("case d when '2024-01-31 12:00:00' then 1 when at then 2 else 3 end", "int", [1, 3, 3, 3]),
+    (
+        "case id + 9007199254740992 when 9007199254740992 then 1 when f * 0 + 9007199254740992D then 2 end",
+        "int",
+        [2, None, None, None],
+    ),
     ("s like 'a%'", "boolean", [True, None, False, True]),
     ("s like 'a\\\\_\\\\%'", "boolean", [False, None, False, True]),
     ("s not like 'a%'", "boolean", [False, None, True, False]),

@@ -47,7 +47,8 @@ def is_type(node: exp.Expr) -> DataType:
 def branched_type(node: exp.Expr) -> DataType:
     """The type of a CASE or an IF: the common one of its values."""
     if keys := keys_of(node):
-        meeting(keys)
+        for each in keys[1:]:
+            meeting([keys[0], each])
     else:
         for each in cases_of(node):
             check(each.this, TRUTH, "a condition") if isinstance(node, exp.If) else _condition(each.this)
@@ -81,6 +82,14 @@ def compared(*names: str) -> Callable[[exp.Expr], DataType]:
         return BOOLEAN
 
     return typed
+
+
+def between_type(node: exp.Expr) -> DataType:
+    """The type of BETWEEN, which compares its value with each bound by itself."""
+    only(node, "this", "low", "high")
+    for bound in values_of(node, ("low", "high")):
+        meeting([node.this, bound])
+    return BOOLEAN
 
 
 def chosen_type(node: exp.Expr) -> DataType:

@@ -12,6 +12,7 @@ from ..errors import ConfigError
 from ..table.schema import FLOATS, INTEGERS, NUMBERS, TIMES, DataType
 from .aggregate_types import count_type, distinct_type, extreme_type, mean_type, offset_type, total_type, window_type
 from .condition_types import (
+    between_type,
     branched_type,
     chosen_type,
     compared,
@@ -270,7 +271,7 @@ NODE_TYPES: dict[type[exp.Expr], TypeOf] = {
     exp.Where: filtering_type,
     exp.Having: filtering_type,
     exp.Join: joining_type,
-    exp.Between: compared("this", "low", "high"),
+    exp.Between: between_type,
     exp.Is: is_type,
     exp.In: membership_type,
     exp.Exists: _is(BOOLEAN),

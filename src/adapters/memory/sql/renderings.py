@@ -11,6 +11,7 @@ from ....domain.errors import ConfigError
 from ....domain.sql.node_types import COMPARISONS, DATE_UNITS
 from ....domain.sql.parts import (
     branches_of,
+    cases_of,
     keys_of,
     listed_type,
     meeting,
@@ -42,11 +43,28 @@ def _nulled_sql(node: exp.Expr) -> exp.Expr:
     return as_type(node.copy(), type_of(node))
 
 
+def _compare_keys(node: exp.Expr, keys: list[exp.Expr]) -> None:
+    """Compare the value of a CASE with the value of each WHEN, in the common type of these two."""
+    value, *others = keys
+    kinds = [meeting([value, each]) for each in others]
+    if len({*kinds}) == 1:
+        _cast_all(keys, kinds[0])
+        return
+    for each, other, kind in zip(cases_of(node), others, kinds, strict=True):
+        each.set("this", _compare(exp.EQ, value, other, kind))
+    node.set("this", None)
+
+
+def _compare(comparison: type[exp.Binary], left: exp.Expr, right: exp.Expr, kind: DataType) -> exp.Expr:
+    """A comparison of copies of two values, cast to a type."""
+    return comparison(this=cast_to(left.copy(), kind), expression=cast_to(right.copy(), kind))
+
+
 def _branched_sql(node: exp.Expr) -> exp.Expr:
     if isinstance(node, exp.If) and isinstance(node.parent, exp.Case):
         return node
     if keys := keys_of(node):
-        _cast_all(keys, meeting(keys))
+        _compare_keys(node, keys)
     _cast_all(branches_of(node), type_of(node))
     return node
 
@@ -205,6 +223,16 @@ def _membership_sql(node: exp.Expr) -> exp.Expr:
     return node
 
 
+def _between_sql(node: exp.Expr) -> exp.Expr:
+    value, low, high = values_of(node, ("this", "low", "high"))
+    kinds = [meeting([value, each]) for each in (low, high)]
+    if kinds[0] == kinds[1]:
+        _cast_all([value, low, high], kinds[0])
+        return node
+    above, below = _compare(exp.GTE, value, low, kinds[0]), _compare(exp.LTE, value, high, kinds[1])
+    return exp.Paren(this=exp.And(this=above, expression=below))
+
+
 def _compared(*names: str) -> Render:
     def sql(node: exp.Expr) -> exp.Expr:
         values = values_of(node, names)
@@ -224,7 +252,7 @@ def _date_part(function: str) -> Render:
 
 RENDERINGS: dict[type[exp.Expr], Render] = {
     **dict.fromkeys(COMPARISONS, _compared("this", "expression")),
-    exp.Between: _compared("this", "low", "high"),
+    exp.Between: _between_sql,
     exp.In: _membership_sql,
     exp.Case: _branched_sql,
     exp.If: _branched_sql,
