@@ -63,6 +63,17 @@ QUERIES: list[tuple[str, str, list[tuple[Any, ...]]]] = [
             (4, 4, 1, 3, Decimal("-3.45"), " 12.7 ", 0, 2, 3.0, 1.0),
         ],
     ),
+    # Keys of windows that stop the query at some values without Spark.
+    (
+        "select id, row_number() over (partition by upper(s) order by id) as u, rank() over (order by cast(t as date)) as d, rank() over (order by cast(t as timestamp), id) as a, rank() over (order by cast(s as double)) as f, sum(n) over (partition by lower(s), to_date(t)) as w from t order by id",
+        "id bigint, u int, d int, a int, f int, w bigint",
+        [(1, 1, 4, 4, 1, 7), (2, 1, 1, 1, 1, None), (3, 1, 1, 2, 4, -7), (4, 1, 3, 3, 1, 9)],
+    ),
+    (
+        "select b, rank() over (partition by upper(max(s)) order by sum(n)) as r, rank() over (order by sum(m) desc) as k from t group by b order by b",
+        "b boolean, r int, k int",
+        [(None, 1, 1), (False, 1, 3), (True, 1, 2)],
+    ),
     ("select ID, S as Name from T order by Id limit 2", "ID bigint, Name string", [(1, "abc"), (2, None)]),
     (
         "select * from t join u using (id) order by id, tag",

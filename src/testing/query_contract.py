@@ -142,6 +142,7 @@ class QueryEngineContract(ABC):
             "SELECT g, sum(n) FILTER (WHERE n > 0) AS total FROM big GROUP BY g",
             "SELECT g, sum(n) OVER (PARTITION BY g) + 1 AS total FROM big",
             "SELECT g, coalesce(sum(d), 0) AS total FROM big GROUP BY g",
+            "SELECT g, row_number() OVER (ORDER BY sum(n)) AS place FROM big GROUP BY g",
             "SELECT g, sum(sum(n)) OVER (ORDER BY g) AS total FROM (SELECT g, max(n) AS n FROM big GROUP BY g, d) GROUP BY g",
         ],
     )

@@ -141,6 +141,11 @@ class TestDuckQueriesRefuse(PolarsFrames):
             ("cast('٣.5' as decimal(3,1))", "digits other than 0 to 9"),
             ("upper('ﬁ')", "another upper case on Spark"),
             ("lower('ΑΣ')", "another lower case on Spark"),
+            ("rank() over (partition by upper(concat(s, 'ﬁ')) order by id)", "value: upper: a letter of .* on Spark$"),
+            (
+                "rank() over (order by cast(concat(substring(t, 1, 0), '12024-01-01') as date))",
+                "a year outside 1 to 9999",
+            ),
         ],
     )
     def test_values_that_have_no_same_answer(self, expression: str, told: str) -> None:

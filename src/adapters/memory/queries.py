@@ -20,7 +20,7 @@ from ...domain.table.sums import overflow, read_overflow
 from ..polars.schema import collect, ddl_types, lazy, polars_schema, without_zone
 from .scan import scan_files, state
 from .sql.compile import CompiledQuery, compile_query
-from .sql.macros import MACROS
+from .sql.macros import MACROS, message_of
 
 if TYPE_CHECKING:
     import duckdb
@@ -87,9 +87,11 @@ class DuckQueries(QueryEngine):
         except (duckdb.BinderException, duckdb.CatalogException, duckdb.ParserException) as error:
             raise ConfigError(f"{quote(sql)}: DuckDB does not take it: {first_line(error)}") from error
         except duckdb.Error as error:
-            if (found := _overflow(str(error), sql)) is not None:
+            message = message_of(str(error))
+            if (found := _overflow(message, sql)) is not None:
                 raise found from error
-            raise BadInput(f"{quote(sql)} failed on a value: {first_line(error)}") from error
+            line, _, _ = message.partition("\n")
+            raise BadInput(f"{quote(sql)} failed on a value: {line}") from error
         return _in_range(_as_declared(pl.DataFrame(rows), plan), sql)
 
 

@@ -1,18 +1,25 @@
 """Macros for functions that DuckDB lacks or defines differently from Spark; each query's database gets them."""
 
+import re
+
 _UNLIKE_JAVA = "ŉǰΐΰևẖẗẘẙẚὐὒὔὖᾀᾁᾂᾃᾄᾅᾆᾇᾈᾉᾊᾋᾌᾍᾎᾏᾐᾑᾒᾓᾔᾕᾖᾗᾘᾙᾚᾛᾜᾝᾞᾟᾠᾡᾢᾣᾤᾥᾦᾧᾨᾩᾪᾫᾬᾭᾮᾯᾲᾳᾴᾶᾷᾼῂῃῄῆῇῌῒΐῖῗῢΰῤῦῧῲῳῴῶῷῼﬀﬁﬂﬃﬄﬅﬆﬓﬔﬕﬖﬗ"
 """Letters whose upper case is several letters in Java and one in DuckDB. Without ß: `hw_upper` replaces it by SS."""
 
+_STOP = "headwater: "
+_STOPPED = re.compile(rf"Could not convert string '{_STOP}(.*?)' to BOOL", re.DOTALL)
+
 MACROS = (
+    # A cast that fails, as DuckDB refuses its own `error` in the keys of a window. See `message_of`.
+    f"""hw_stop(m) AS CASE WHEN CAST('{_STOP}' || m AS BOOLEAN) THEN NULL END""",
     # Casts ignore ASCII blanks and control characters around a value. Other blanks, which DuckDB's trim would remove,
     # are part of the value, so the result is null.
     r"""hw_stripped(t) AS regexp_replace(t, '^[\x00-\x20\x7f]+|[\x00-\x20\x7f]+$', '', 'g')""",
     """hw_trimmed(t) AS CASE WHEN trim(hw_stripped(t)) = hw_stripped(t) THEN hw_stripped(t) END""",
     f"""hw_upper(t) AS CASE WHEN strlen(t) <> length(t) AND regexp_matches(t, '[{_UNLIKE_JAVA}]')
-        THEN error('upper: a letter of "' || t || '" has another upper case on Spark')
+        THEN hw_stop('upper: a letter of "' || t || '" has another upper case on Spark')
         ELSE upper(replace(t, 'ß', 'SS')) END""",
     """hw_lower(t) AS CASE WHEN strlen(t) <> length(t) AND regexp_matches(t, '[İΣ]')
-        THEN error('lower: a letter of "' || t || '" has another lower case on Spark')
+        THEN hw_stop('lower: a letter of "' || t || '" has another lower case on Spark')
         ELSE lower(t) END""",
     # Integers in text may have a fraction, which is truncated, and no exponent.
     r"""hw_whole(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+(\.\d*)?|\.\d*)')
@@ -20,14 +27,14 @@ MACROS = (
     r"""hw_number(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?')
         THEN trim(t)
         WHEN strlen(t) <> length(t) AND regexp_full_match(t, '[+-]?[\p{Nd}.]+([eE][+-]?\p{Nd}+)?')
-        THEN error('digits other than 0 to 9 in "' || t || '"') END""",
+        THEN hw_stop('digits other than 0 to 9 in "' || t || '"') END""",
     r"""hw_float(t) AS CASE
         WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?[dDfF]?')
         THEN regexp_replace(trim(t), '[dDfF]$', '')
         WHEN regexp_full_match(lower(trim(t)), '[+-]?inf(inity)?|nan') THEN trim(t)
         WHEN t IN ('+NaN', '-NaN') THEN 'NaN'
         WHEN regexp_full_match(t, '[+-]?0[xX][0-9a-fA-F.]+[pP][+-]?\d+[dDfF]?')
-        THEN error('a hexadecimal number in "' || t || '"; write it in decimal digits') END""",
+        THEN hw_stop('a hexadecimal number in "' || t || '"; write it in decimal digits') END""",
     """hw_boolean(t) AS CASE
         WHEN lower(trim(t)) IN ('t', 'true', 'y', 'yes', '1') THEN true
         WHEN lower(trim(t)) IN ('f', 'false', 'n', 'no', '0') THEN false END""",
@@ -37,7 +44,7 @@ MACROS = (
         WHEN regexp_full_match(hw_year(t), '\d{4}-\d{1,2}') THEN hw_year(t) || '-01'
         WHEN regexp_full_match(hw_year(t), '\d{4}-\d{1,2}-\d{1,2}') THEN hw_year(t)
         WHEN regexp_full_match(t, '(\+?\d{5,7}|-\d{4,7})(-\d{1,2}){0,2}')
-        THEN error('a year outside 1 to 9999 in "' || t || '"') END""",
+        THEN hw_stop('a year outside 1 to 9999 in "' || t || '"') END""",
     r"""hw_date(t) AS TRY_CAST(
         hw_day(regexp_replace(t, '(?s)^([+-]?\d{4,7}-\d{1,2}-\d{1,2})[ T].*$', '\1')) AS DATE)""",
     """hw_offset(t) AS CAST(t[1:1] || '1' AS BIGINT)
@@ -49,7 +56,7 @@ MACROS = (
         THEN hw_offset(rpad(replace(regexp_replace(regexp_replace(
             z, '^(.)(\d)(:|$)', '\10\2\3'), ':(\d)$', ':0\1'), ':', ''), 7, '0'))
         WHEN regexp_matches(z, '[A-Za-z]{2}')
-        THEN error('a zone by name, "' || z || '": memory casts only times in UTC (Z) or with an offset') END""",
+        THEN hw_stop('a zone by name, "' || z || '": memory casts only times in UTC (Z) or with an offset') END""",
     """hw_digits(t) AS CASE WHEN t = '' THEN '0' ELSE t END""",
     r"""hw_moment(p) AS CASE WHEN p.day <> '' THEN TRY_CAST(hw_day(p.day) || ' ' || p.h || ':' || hw_digits(p.m)
         || ':' || hw_digits(p.s) || '.' || left(p.part || '000000', 6) AS TIMESTAMP)
@@ -63,7 +70,7 @@ MACROS = (
         THEN hw_moment(regexp_extract(t, '(?s)^([+-]?\d{4,6}-\d{1,2}-\d{1,2})[ T]([01]?\d|2[0-3])'
             || '(?::([0-5]?\d)(?::([0-5]?\d)(?:\.(\d*))?(\D.*)?)?)?$', ['day', 'h', 'm', 's', 'part', 'zone']))
         WHEN regexp_matches(t, '^T?\d{1,2}:|^T\d{1,2}$')
-        THEN error('no day in "' || t || '": Spark would take today; write the day before it')
+        THEN hw_stop('no day in "' || t || '": Spark would take today; write the day before it')
         WHEN NOT regexp_matches(t, '^[+-]?\d{7}') THEN CAST(TRY_CAST(hw_day(t) AS DATE) AS TIMESTAMP) END""",
     # DuckDB writes years beyond 9999 without a plus, and year 0 as 0001 (BC).
     r"""hw_time_text(t) AS CASE WHEN year(t) BETWEEN 1 AND 9999 THEN CAST(t AS VARCHAR)
@@ -83,10 +90,16 @@ MACROS = (
     """hw_quotient(a, b) AS a / CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_div(a, b) AS a // CASE WHEN b = 0 THEN NULL ELSE b END""",
     """hw_mod(a, b) AS a % CASE WHEN b = 0 THEN NULL ELSE b END""",
-    """hw_fitting(v, w, m) AS CASE WHEN v IS NOT NULL AND w IS NULL THEN error(m) ELSE w END""",
+    """hw_fitting(v, w, m) AS CASE WHEN v IS NOT NULL AND w IS NULL THEN hw_stop(m) ELSE w END""",
     """hw_dayofweek(t) AS dayofweek(t) + 1""",
     """hw_seconds(t) AS CAST(CAST(date_part('microseconds', t) AS DECIMAL(18, 0)) * 0.000001 AS DECIMAL(8, 6))""",
     """hw_days_later(d, n) AS CAST(d AS DATE) + n""",
     """hw_days_apart(a, b) AS CAST(CAST(a AS DATE) - CAST(b AS DATE) AS INTEGER)""",
     """hw_months_later(d, n) AS CAST(CAST(d AS DATE) + to_months(n) AS DATE)""",
 )
+
+
+def message_of(error: str) -> str:
+    """DuckDB's text of an error, or if a macro has stopped the query, the macro's message alone."""
+    found = _STOPPED.search(error)
+    return found[1] if found else error
