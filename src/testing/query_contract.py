@@ -38,6 +38,11 @@ REFUSED = [
     ("select id, id from t", "'id' occurs twice"),
     ("select t.id, u.id from t cross join u", "'id' occurs twice"),
     ("with t as (select 1 as id) select id from t", "has a WITH query with the name of its input 't'"),
+    ("with x(a) as (select id, n from t) select a from x", "names 1 column, and its query has 2"),
+    (
+        "with x(a) as (select * from u) select a from x",
+        "names 1 column, and its query has 2|[Nn]umber of column aliases",
+    ),
     ("select id::string as x from t", "CAST"),
     ("select s + d as x from t", "(?i)cast|type"),
     ("select id from t where n + 1", "(?i)condition|boolean"),

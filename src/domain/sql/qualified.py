@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
+from sqlglot.errors import OptimizeError, SqlglotError
 from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import walk_in_scope
 from sqlglot.schema import MappingSchema
 
 from ..table.schema import DataType
+from .aliases import miscounted_alias
 from .parsing import DIALECT
 from .types import node_type
 
@@ -53,16 +54,24 @@ def qualified(tree: exp.Expr, schema: MappingSchema, *, quotes: bool) -> exp.Exp
         quotes: whether to quote all names.
 
     Raises:
-        sqlglot.errors.SqlglotError: a column or a table is unknown, or a name is ambiguous.
+        sqlglot.errors.SqlglotError: a column or a table is unknown, a name is ambiguous, or a subquery does not name
+            each of its columns once.
     """
+    _check_aliases(tree)
     for join in tree.find_all(exp.Join):
         if using := join.args.get("using"):
             join.meta[_USING] = tuple(each.name for each in using)
     _name_tables(tree)
     tree = qualify(tree, schema=schema, dialect=DIALECT, quote_identifiers=quotes)
+    _check_aliases(tree)
     for select in tree.find_all(exp.Select):
         _merge_left(select)
     return tree
+
+
+def _check_aliases(tree: exp.Expr) -> None:
+    if (problem := miscounted_alias(tree)) is not None:
+        raise OptimizeError(problem)
 
 
 def check_where(tree: exp.Expr, schema: MappingSchema) -> None:

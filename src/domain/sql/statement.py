@@ -10,6 +10,7 @@ from attrs import frozen
 from sqlglot import exp
 
 from ..errors import ConfigError
+from .aliases import miscounted_alias
 from .calls import nondeterministic_calls
 from .parsing import DIALECT, parse, quote
 
@@ -60,8 +61,8 @@ def parse_statement(text: str) -> Statement:
     """Parse one query.
 
     Raises:
-        ConfigError: it cannot be parsed, is not a query, has a column without a name, or reads from something other
-            than tables with plain names.
+        ConfigError: it cannot be parsed, is not a query, has a column without a name or a subquery that does not name
+            each column once, or reads from something other than tables with plain names.
 
     >>> parse_statement("with x as (select a from t) select a from x join u using (a)").tables
     ('t', 'u')
@@ -131,6 +132,8 @@ def _check_names(tree: exp.Query, text: str) -> None:
                 f"{quote(text)}: column {each.sql(dialect=DIALECT)!r} has no name; add one: {each.sql(dialect=DIALECT)}"
                 " AS name"
             )
+    if (problem := miscounted_alias(tree)) is not None:
+        raise ConfigError(f"{quote(text)}: {problem}")
 
 
 def _tables(tree: exp.Query, own: Collection[str], text: str) -> tuple[str, ...]:
