@@ -52,6 +52,17 @@ SHAPES = {
         "SELECT id, max(c.name) AS c, max(p.name) AS p FROM c FULL JOIN p USING (id) GROUP BY id",
         ("id",),
     ),
+    "merged_twice": Shape(
+        "SELECT t.m + 1 AS k, count(*) AS n"
+        " FROM (SELECT coalesce(a.c, b.n, a.p) AS m FROM o a JOIN o b ON a.c = b.n AND a.p = b.n) t GROUP BY t.m + 1",
+        ("k",),
+    ),
+    "merged_twice_right": Shape(
+        "SELECT t.m + 1 AS k, count(*) AS n"
+        " FROM (SELECT coalesce(a.c, b.n, a.p) AS m FROM o a RIGHT JOIN o b ON a.c = b.n AND a.p = b.n) t"
+        " GROUP BY t.m + 1",
+        ("k",),
+    ),
     "full_window": Shape("SELECT id, count(*) OVER (PARTITION BY id) AS n FROM c FULL JOIN p USING (id)", ("id",)),
     "full_then_left": Shape(
         "SELECT t.id, max(t.c) AS c, max(t.p) AS p, sum(o.n) AS n"

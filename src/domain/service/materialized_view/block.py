@@ -63,16 +63,24 @@ class Block:
         """The origin of a column that a join merges (``USING``): of the sides, those that are missing least often."""
         derivation, origins = self.derivation, [self.origin(each) for each in parts]
         pairs = {frozenset({each.left, each.right}) for each in derivation.equalities}
-        so_far = set(origins[0])
+        so_far, repeated = set(origins[0]), set[int]()
         for each in origins[1:]:
             if not any(frozenset({one, other}) in pairs for one in each for other in so_far):
                 return UNKNOWN
+            repeated |= {expr.read for expr in each - so_far} & {expr.read for expr in so_far}
             so_far |= each
         missing = {
             expr: derivation.possibly_null_sides(expr.read) if expr.read in derivation.reads else frozenset()
             for expr in so_far
         }
-        return frozenset(expr for expr in so_far if not any(missing[other] < missing[expr] for other in so_far))
+        found = frozenset(expr for expr in so_far if not any(missing[other] < missing[expr] for other in so_far))
+        # Two values of one read are equal only in rows to which the reads that link them contribute, too.
+        certain = repeated.isdisjoint(expr.read for expr in found) or all(map(self._always_contributes, so_far))
+        return found if certain else UNKNOWN
+
+    def _always_contributes(self, expr: SourceExpr) -> bool:
+        derivation = self.derivation
+        return expr.read in derivation.reads and not derivation.possibly_null_sides(expr.read)
 
     def _expression_origin(self, tree: exp.Expr) -> Origin:
         """The origin of an expression over one read's columns, if that read contributes to every row; else unknown."""
@@ -106,12 +114,15 @@ class Block:
 
 
 def _rewrite(tree: exp.Expr, origins: Mapping[str, Origin], read: int) -> str:
-    """The SQL of an expression, rewritten to the columns of the input."""
+    """The SQL of an expression, rewritten to the columns of the input.
+
+    Of several expressions of the read that a column equals, it has the first in alphabetical order.
+    """
 
     def replace(node: exp.Expr) -> exp.Expr:
         if not isinstance(node, exp.Column):
             return node
-        (sql,) = (expr.sql for expr in origins[to_sql(node)] if expr.read == read)
+        sql = min(expr.sql for expr in origins[to_sql(node)] if expr.read == read)
         found = sqlglot.parse_one(sql, dialect=DIALECT)
         return found if isinstance(found, exp.Column) else exp.Paren(this=found)
 
