@@ -266,6 +266,16 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
       And the setting pipelines.order_lines.inputs = { o = "orders.rows" }
       Then order_lines cannot run: PARTITION BY
 
+    Scenario Outline: A column with the name of one that is added to the view's rows: <name>
+      Given the setting pipelines.order_lines.sql = "SELECT order_id, pieces AS <name> FROM o"
+      And the setting pipelines.order_lines.inputs = { o = "orders.rows" }
+      Then order_lines cannot run: column '<name>' has the name of one that Headwater adds
+
+      Examples:
+        | name      |
+        | _op       |
+        | _row_kind |
+
     Scenario: A different answer each time
       Given the setting pipelines.order_lines.sql = "SELECT order_id, rand() AS luck FROM o"
       And the setting pipelines.order_lines.inputs = { o = "orders.rows" }

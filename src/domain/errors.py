@@ -28,6 +28,15 @@ def first_line(error: Exception) -> str:
 
 
 @contextmanager
+def prefix_errors(place: str) -> Iterator[None]:
+    """Add a place to the front of the message of each `ConfigError`."""
+    try:
+        yield
+    except ConfigError as error:
+        raise ConfigError(f"{place}: {error}") from error
+
+
+@contextmanager
 def add_place(place: str) -> Iterator[None]:
     """Add the place in the configuration as a note to errors raised inside, unless they have a note already."""
     try:

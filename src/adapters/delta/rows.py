@@ -15,7 +15,7 @@ from ..spark.merge import fold_by_key, one_row_per_key
 from ..spark.schema import named, typed
 from .stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
 
-_NEWEST_DELETE, _LAST, _COUNT = "_newest_delete", "_last", "_count"
+_NEWEST_DELETE, _LAST, _COUNT = "_headwater_newest_delete", "_headwater_last", "_headwater_count"
 
 
 def as_rows(change: Change, spec: TableSpec, sequence: int) -> DataFrame | None:

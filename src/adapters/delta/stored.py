@@ -7,12 +7,14 @@ orders the rows of a key by arrival.
 
 from __future__ import annotations
 
+from ...domain.table import query_columns
 from ...domain.table.schema import Column, DataType, Schema
 from ...domain.table.spec import Layout, TableSpec
 
-SEQUENCE, OPERATION = "_sequence", "_op"
+SEQUENCE, OPERATION = query_columns.SEQUENCE, query_columns.OPERATION
 APPENDED, MERGED, DELETED = 0, 1, 2
 
+HIDDEN = (SEQUENCE, OPERATION)
 _HIDDEN = (Column(SEQUENCE, DataType("bigint")), Column(OPERATION, DataType("tinyint")))
 _WITHOUT_BOUNDS = frozenset({"boolean", "binary"})
 

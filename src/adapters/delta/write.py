@@ -25,7 +25,7 @@ from .spec import check_plain_names, schema_json
 from .stored import APPENDED, has_log
 from .transaction import Transaction
 
-_FILE = "_file"
+_FILE = "_headwater_file"
 _REWRITTEN_WHOLE = 16 * 1024 * 1024
 """Up to this many bytes, all files that may hold a key are rewritten: faster than searching for those that do."""
 

@@ -22,7 +22,7 @@ from .names import SEQUENCE
 from .read import TableVersion
 from .rows import to_stored
 
-_ARRIVALS = "_arrivals"
+_ARRIVALS = "_headwater_arrivals"
 
 
 def append_change(change: Change, now: TableVersion, sequence: int) -> CommitInput:

@@ -28,7 +28,7 @@ LOOKED_UP_BYTES = 32 * 1024 * 1024
 """A few keys are looked up by themselves only in tables larger than this, in bytes …"""
 LOOKED_UP_KEYS = 32
 """… and only up to this number of keys, because each stored key is compared with each of them."""
-_ARRIVAL = "_arrival"
+_ARRIVAL = "_headwater_arrival"
 _BEFORE_ALL = "-1"
 """The arrival of stored rows: before all incoming rows, whose positions count from 0."""
 

@@ -15,7 +15,7 @@ from attrs import define, evolve, frozen
 from ...domain.table.schema import Schema
 from ..polars.schema import stack
 
-_ROW = "_row_number"
+_ROW = "_headwater_row_number"
 # Copying this many rows is faster than searching one more run.
 _FEW = 1_000
 

@@ -14,7 +14,7 @@ from ...domain.table.schema import Schema
 from ..polars.schema import collect, lazy, polars_schema, stack
 from .content import Content
 
-_PLACE = "_place"
+_PLACE = "_headwater_place"
 
 
 def read(content: Content, schema: Schema, matching: Matching | None) -> pl.DataFrame:

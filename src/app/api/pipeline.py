@@ -14,7 +14,7 @@ from attrs import define, evolve, frozen
 
 from ...domain.duration import show_duration
 from ...domain.epoch.epoch import Publication
-from ...domain.errors import ConfigError, RetentionTooShort, VersionNotFound
+from ...domain.errors import ConfigError, RetentionTooShort, VersionNotFound, prefix_errors
 from ...domain.ledger.label import Label
 from ...domain.ledger.ledger import BaseSnapshot, Ledger, Snapshot
 from ...domain.ledger.upkeep import Pin, Upkeep
@@ -183,7 +183,7 @@ class Pipeline(InProcess):
         _check_order(earlier, later)
         stored = spec not in self.runner.service.views or spec.name in self.runner.options.materialize
         table = f"{self.name}.{spec.name}" if stored else None
-        with self.engine.working():
+        with self.engine.working(), prefix_errors(f"{self.name}.{spec.name}"):
             frame = difference(self.runner.service, spec, table, earlier, later)
         if not spec.schema.columns:  # each version has its own
             wanted = evolve(wanted, schema=Schema.of(frame))

@@ -10,7 +10,8 @@ from attrs import evolve
 from ...domain.errors import ConfigError
 from ...domain.ledger.ledger import Snapshot
 from ...domain.service.base import ReadAt, ViewChanges
-from ...domain.table.net_changes import MULTIPLICITY, align, net_changes, net_rows
+from ...domain.table.net_changes import align, net_changes, net_rows
+from ...domain.table.query_columns import MULTIPLICITY
 from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import column
 from ...domain.table.view_spec import ViewSpec

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from graphlib import CycleError, TopologicalSorter
 from types import MappingProxyType
 
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, prefix_errors
 from ...domain.ports import QueryEngine
 from ...domain.service.base import Service
 from ...domain.service.input import ViewOf
@@ -96,15 +95,6 @@ def _duck_queries() -> QueryEngine:
     from ...adapters.memory.queries import DuckQueries
 
     return DuckQueries()
-
-
-@contextmanager
-def prefix_errors(place: str) -> Iterator[None]:
-    """Add a place to the front of the message of each `ConfigError`."""
-    try:
-        yield
-    except ConfigError as error:
-        raise ConfigError(f"{place}: {error}") from error
 
 
 def _check_materialized(pipeline: PipelineSettings, service: Service) -> None:

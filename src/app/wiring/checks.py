@@ -10,12 +10,13 @@ from typing import Any
 import narwhals as nw
 from attrs import define, field
 
-from ...domain.errors import ConfigError, HeadwaterError, NotSupported
+from ...domain.errors import ConfigError, HeadwaterError, NotSupported, prefix_errors
 from ...domain.ports import QueryEngine
 from ...domain.service.base import Service
 from ...domain.service.input import PlainTable, ViewOf
 from ...domain.source.record_spec import AVRO, PROTOBUF
 from ...domain.sql import check_column_names
+from ...domain.table.query_columns import check_table_columns
 from ...domain.table.schema import Schema
 from ..config import Deployment, PipelineSettings
 from ..registry.backends import chosen_backend
@@ -25,7 +26,7 @@ from ..run.runner import Runner
 from ..services.kind import SourceParts, kind_of
 from ..services.shapes import no_rows, rows_of
 from ..services.texts import Columns, Text
-from .blueprints import in_order, prefix_errors
+from .blueprints import in_order
 from .engine_parts import EngineParts
 from .memory import local_bytes
 from .sinks import check_sink
@@ -147,7 +148,7 @@ class _Checker(Columns):
             with prefix_errors(text.key):
                 rows = self._answer(text)
                 if rows is not None:
-                    _check_needed(text, rows)
+                    _check_columns(text, rows)
                 elif text.unknown:
                     unknown = ", ".join(text.unknown)
                     yield f"{pipeline.name}: {text.key}: the columns of {unknown} are known only when it runs"
@@ -232,8 +233,10 @@ def _no_runner(name: str) -> Runner:
     raise AssertionError(name)
 
 
-def _check_needed(text: Text, rows: nw.LazyFrame[Any]) -> None:
+def _check_columns(text: Text, rows: nw.LazyFrame[Any]) -> None:
     schema = Schema.of(rows)
+    if text.table is not None:
+        check_table_columns(schema.names, keyed=bool(text.needed))
     if missing := [name for name in text.needed if name.lower() not in {each.lower() for each in schema.names}]:
         raise ConfigError(f"the query has no column {missing[0]!r}; it has: {', '.join(schema.names)}")
 

@@ -24,12 +24,14 @@ class Statement:
         tables: the names of the tables that it reads, as written, each once, sorted.
         named: the names of its ``WITH`` queries.
         nondeterministic: the functions in it whose result may differ between runs.
+        columns: the names of its result's columns that are in the text; ``*`` has more.
     """
 
     sql: str
     tables: tuple[str, ...]
     named: tuple[str, ...] = ()
     nondeterministic: tuple[str, ...] = ()
+    columns: tuple[str, ...] = ()
 
     def check_tables(self, known: Iterable[str]) -> None:
         """Check that all tables are known, and that no ``WITH`` query has the name of one; case-insensitive.
@@ -74,7 +76,8 @@ def parse_statement(text: str) -> Statement:
     _check_names(tree, text)
     named = tuple(each.alias for each in tree.find_all(exp.CTE))
     tables = _tables(tree, {name.lower() for name in named}, text)
-    return Statement(text.strip().rstrip(";"), tables, named, nondeterministic_calls(text, tree))
+    columns = tuple(each.alias_or_name for each in tree.selects if not each.is_star)
+    return Statement(text.strip().rstrip(";"), tables, named, nondeterministic_calls(text, tree), columns)
 
 
 def check_column_names(sql: str, tables: Mapping[str, Iterable[str]]) -> None:

@@ -16,7 +16,7 @@ from .merge import Adding, fold
 from .schema import DataType, Schema
 from .spec import TableSpec
 
-_ARRIVAL = "_arrival"
+_ARRIVAL = "_headwater_arrival"
 _STORED = -1
 """The arrival of stored rows, before that of all incoming rows, whose positions count from 0."""
 

@@ -10,7 +10,7 @@ from attrs import frozen
 
 from .collect import collect_small
 
-_ROWS, _KEYS, _NULLS = "_rows", "_keys", "_nulls"
+_ROWS, _KEYS, _NULLS = "_headwater_rows", "_headwater_keys", "_headwater_nulls"
 
 
 @frozen

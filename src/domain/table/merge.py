@@ -66,7 +66,7 @@ ColumnRule: TypeAlias = Replace | KeepFirst | Sum | Min | Max | LastNonNull
 Adding: TypeAlias = "Callable[[nw.LazyFrame[Any], Sequence[str], Sequence[str]], nw.LazyFrame[Any]]"
 """Exact sums; called with a frame, the columns to group by, and the columns to sum. See `FrameEngine.add_up`."""
 
-_ARRIVAL = "_arrival"
+_ARRIVAL = "_headwater_arrival"
 
 
 def fold(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
@@ -10,12 +10,11 @@ from narwhals.dtypes import DType
 
 from ..errors import ConfigError
 from .change import Change
+from .query_columns import MULTIPLICITY, check_table_columns
 from .row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
 from .view_spec import ViewSpec
 
-_SIDE = "_side"
-MULTIPLICITY = "_multiplicity"
-"""bigint: the number of equal rows that came or went, for tables without a key."""
+_SIDE = "_headwater_side"
 
 
 def net_changes(before: nw.LazyFrame[Any], after: nw.LazyFrame[Any], key: Sequence[str]) -> nw.LazyFrame[Any]:
@@ -69,10 +68,18 @@ def align(
 ) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
     """Two versions of a table, both in the columns of either; a column that a version lacks is null.
 
+    Args:
+        before: the earlier version.
+        after: the later one.
+        key: the columns that identify a row, if any.
+
     Raises:
-        ConfigError: a column has different types, or a key column is missing in one version.
+        ConfigError: a column has different types, another case or the name of a column of differences, or a key column
+            is missing in one version.
     """
     old, new = before.collect_schema(), after.collect_schema()
+    check_table_columns((*old, *new), keyed=bool(key))
+    _check_case(old, new)
     if not old or not new:  # nothing was there, or is there
         return (before, before.head(0)) if old else (after.head(0), after)
     for name in dict.fromkeys((*key, *(name for name in new if name in old))):
@@ -83,6 +90,16 @@ def align(
             )
     columns = {**new, **old}
     return _in(columns, before), _in(columns, after)
+
+
+def _check_case(old: Iterable[str], new: Iterable[str]) -> None:
+    lower = {name.lower(): name for name in old}
+    for name in new:
+        if (other := lower.get(name.lower(), name)) != name:
+            raise ConfigError(
+                f"these versions cannot be compared: column {other!r} of the earlier is called {name!r} in the later"
+                " one; choose two from one side of that change, or call it as before"
+            )
 
 
 def _in(columns: Mapping[str, DType], rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

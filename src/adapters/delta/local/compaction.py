@@ -25,9 +25,9 @@ from .rows import drop_outdone, fold_parts, fold_rows, has_only_groups
 if TYPE_CHECKING:
     from .read import LocalVersion
 
-_CODE = "_code"
+_CODE = "_headwater_code"
 """bigint: the place of a row's key among those of its partition."""
-_BEGINS = "_begins"
+_BEGINS = "_headwater_begins"
 """boolean: whether a row is the first of its key."""
 _SAMPLED = 64
 """For each slice this many rows are looked at, to cut slices of about the same size."""

@@ -49,7 +49,7 @@ _MOST_BEHIND = 512
 """After more commits that it has not taken in, an index is built again when it is asked for."""
 _MOST_ENTRIES = 10_000
 """Of partitions that were asked for, with an index or without; the least recently used one is dropped first."""
-_ROW = "_row"
+_ROW = "_headwater_row"
 _OF_ONE_SIZE = INTEGERS | FLOATS | TIMES
 
 _Question: TypeAlias = "Callable[[KeyIndex, pl.DataFrame], pl.DataFrame]"

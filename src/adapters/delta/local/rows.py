@@ -18,7 +18,7 @@ from ...polars.schema import collect, conform, lazy, polars_schema
 from ...polars.sums import add_up, may_overflow
 from ..stored import APPENDED, DELETED, MERGED, OPERATION, SEQUENCE
 
-_LAST = "_last"
+_LAST = "_headwater_last"
 _PLAIN_ORDER = INTEGERS | TIMES | {"decimal"}
 """Types that Polars orders as `fold` does; texts have a natural order."""
 

@@ -20,6 +20,7 @@ from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
 from ...table.change import Matching
 from ...table.net_changes import net_changes
+from ...table.query_columns import check_view_columns
 from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
 from .derivation import SourceExpr
@@ -48,11 +49,12 @@ class MaterializedView(Service):
     """The service of one materialized view.
 
     Raises:
-        ConfigError: the query cannot be maintained by its key, or a column does not exist.
+        ConfigError: the query cannot be maintained by its key, or a column does not exist or has a name that is taken.
     """
 
     def __init__(self, settings: ViewSettings, shapes: Shapes, engine: FrameEngine, queries: QueryEngine) -> None:
         schema = shapes.schema
+        check_view_columns(schema.names)
         if missing := [name for name in settings.key if name not in schema]:
             raise ConfigError(f"key: the query has no column {missing[0]!r}; it has: {', '.join(schema.names)}")
         self.routes = routes(settings, shapes)

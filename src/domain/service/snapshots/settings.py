@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import timedelta
 from typing import ClassVar, TypeAlias
 
 from attrs import field, frozen
 
-from ...errors import ConfigError
+from ...errors import ConfigError, prefix_errors
 from ...sql import parse_statement
+from ...table.query_columns import check_table_columns
 from ..base import one_of
 from ..input import PlainTable, ViewOf, check_names, parse_query
 from .plan import Schedule
@@ -67,8 +68,8 @@ class SnapshotSettings:
                 f"tables: a published table cannot be called {MARKERS!r}, the name of the table of versions; rename it"
             )
         self._check_keys()
-        for sql in self.tables.values():
-            parse_query(sql, self.inputs)
+        for name, sql in self.tables.items():
+            self.check_columns(name, parse_query(sql, self.inputs).columns)
 
     def _check_keys(self) -> None:
         for name, columns in self.keys.items():
@@ -76,6 +77,15 @@ class SnapshotSettings:
                 raise ConfigError(f"keys: there is no published table {name!r}; there are: {', '.join(self.tables)}")
             if not columns or len(set(columns)) < len(columns):
                 raise ConfigError(f"keys: the key of {name!r} needs at least one column, and each column only once")
+
+    def check_columns(self, table: str, columns: Iterable[str]) -> None:
+        """Check the names of columns of a published table.
+
+        Raises:
+            ConfigError: one is the name of a column of its differences.
+        """
+        with prefix_errors(f"table {table!r}"):
+            check_table_columns(columns, keyed=table in self.keys)
 
     @property
     def pipelines(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from attrs import frozen
 
 from ...epoch.batch import Batch
 from ...epoch.epoch import Publication
-from ...errors import BadInput, ConfigError
+from ...errors import BadInput, ConfigError, prefix_errors
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
 from ...table.change import Change
@@ -67,14 +67,13 @@ class SnapshotsStep:
         """Compute the rows of a published table.
 
         Raises:
-            ConfigError: a key column is missing, or a column has a type that tables cannot hold.
+            ConfigError: a key column is missing, or a column has a name or a type that tables cannot hold.
             BadInput: a key is repeated, or is null.
         """
         rows = self.queries.query(self.settings.tables[table], inputs)
-        try:
+        with prefix_errors(f"table {table!r}"):
             columns = Schema.of(rows)
-        except ConfigError as error:
-            raise ConfigError(f"table {table!r}: {error}") from error
+        self.settings.check_columns(table, columns.names)
         if not (key := self.settings.keys.get(table, ())):
             return rows
         if missing := [name for name in key if name not in columns]:

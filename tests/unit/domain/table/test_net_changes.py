@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from headwater.domain.table.net_changes import net_changes, net_rows
+import pytest
+
+from headwater.domain.errors import ConfigError
+from headwater.domain.table.net_changes import align, net_changes, net_rows
 from headwater.domain.table.schema import Schema
 from headwater.testing.frames import polars_frame
 
@@ -22,3 +25,26 @@ def test_rows_with_a_key_are_paired() -> None:
     before, after = (polars_frame(rows, SCHEMA) for rows in ([(1, "a"), (2, None)], [(1, None), (3, "c"), (2, None)]))
     found = net_changes(before, after, ["id"]).collect(backend="polars").rows()
     assert sorted(found, key=str) == [(1, "a", "-U"), (1, None, "+U"), (3, "c", "+I")]
+
+
+def test_versions_whose_columns_differ_only_in_case_are_not_compared() -> None:
+    before, after = (
+        polars_frame([(1, "a")], Schema.parse(ddl)) for ddl in ("id bigint, name string", "id bigint, NAME string")
+    )
+    with pytest.raises(
+        ConfigError, match=r"column 'name' of the earlier is called 'NAME' in the later one; choose two"
+    ):
+        align(before, after, ["id"])
+
+
+def test_versions_with_a_column_of_differences_are_not_compared() -> None:
+    rows = polars_frame([(1, "a")], Schema.parse("id bigint, _multiplicity string"))
+    align(rows, rows, ["id"])
+    with pytest.raises(ConfigError, match="'_multiplicity' has the name of one that Headwater adds"):
+        align(rows, rows)
+
+
+def test_rows_may_have_names_that_were_ours() -> None:
+    before, after = (polars_frame([(1, name)], Schema.parse("id bigint, _side string")) for name in "ab")
+    found = net_changes(before, after, ["id"]).collect(backend="polars").rows()
+    assert sorted(found, key=str) == [(1, "a", "-U"), (1, "b", "+U")]

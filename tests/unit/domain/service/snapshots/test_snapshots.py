@@ -322,6 +322,10 @@ class TestVersions:
                 "SELECT city, `a.b` FROM (SELECT city, 1 AS `a.b` FROM info)",
                 "column 'a.b' has a backtick or a dot in its name",
             ),
+            (
+                "SELECT * FROM (SELECT city, 1 AS _row_kind FROM info)",
+                "table 'cities': column '_row_kind' has the name of one that Headwater adds",
+            ),
             ("SELECT city AS town FROM info", "table 'cities' has no column 'city' of its key; it has: town"),
         ],
     )
