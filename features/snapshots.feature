@@ -224,6 +224,18 @@ Feature: A batch stage publishes versions, and readers finish on the version the
         | 2       | blue |
       And tagged has published 2 epochs
 
+    Scenario: A column may have the name of one that other tables have hidden on disk
+      When the setting pipelines.tagged.tables.projects = "SELECT project, tag AS _op, length(tag) AS _sequence FROM tags"
+      And tagged runs until idle
+      Then tagged.projects shows exactly
+        | project | _op  | _sequence |
+        | 1       | red  | 3         |
+        | 2       | blue | 4         |
+
+    Scenario: A column with the name of one that differences have is refused
+      When the setting pipelines.tagged.tables.projects = "SELECT project, tag AS _row_kind FROM tags"
+      Then tagged cannot run: table 'projects': column '_row_kind' has the name of one that Headwater adds
+
     Scenario Outline: A version whose key does not identify each row is not published: <what>
       When the file tags.csv is
         """

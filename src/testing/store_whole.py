@@ -41,6 +41,17 @@ class WholeContract(StoreHarness):
             read = [self.rows(each.read(WHOLE.name, version)) for version in versions]
             assert [bag(*rows) for rows in read] == [bag(*rows) for rows in contents]
 
+    def test_names_of_hidden_columns_are_the_users(self, store: KeptStore) -> None:
+        table = self.table(store, WHOLE)
+        ddl = "id bigint, _op string, _sequence bigint, _position int, _arrival int"
+        first = self.replace(table, ddl, [(1, "a", 7, 1, 2)])
+        self.replace(table, ddl, [(1, "b", 7, 1, 2), (2, "c", None, 1, 2)])
+        self.replace(table, "id bigint, _op tinyint", [(1, 2)]) if self.retypes else None
+        for each in (store, self.reopen()):
+            each.ensure(WHOLE)
+            assert self.columns(each, first) == ddl
+            assert self.rows(each.read(WHOLE.name, first)) == [(1, "a", 7, 1, 2)]
+
     def test_a_column_of_another_type(self, store: KeptStore) -> None:
         table = self.table(store, WHOLE)
         first = self.replace(table, "id bigint, n int", [(1, 2)])

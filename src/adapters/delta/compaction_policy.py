@@ -65,8 +65,14 @@ class CompactionPolicy:
         new = _PATIENCE * self.min_share
         return evolve(self, min_share=new / (new + 1 - self.min_share))
 
-    def choose(self, files: Iterable[DataFile]) -> list[Rewrite]:
-        """What is worth rewriting of each partition, most small files first, up to `max_bytes`."""
+    def choose(self, files: Iterable[DataFile], *, logged: bool = True) -> list[Rewrite]:
+        """What is worth rewriting of each partition, most small files first, up to `max_bytes`.
+
+        Args:
+            files: of the table.
+            logged: whether the table keeps a log of changes; else a column `_op` is one of the user's.
+        """
+        files = files if logged else map(_without_operations, files)
         paying = [found for each in by_partition(files).values() if (found := self._choose_of(each))]
         return self._affordable(sorted(paying, key=lambda found: len(self._small(found.files)), reverse=True))
 
@@ -114,6 +120,12 @@ class CompactionPolicy:
 
     def _is_small(self, file: DataFile) -> bool:
         return file.size < self.target_bytes / 2
+
+
+def _without_operations(file: DataFile) -> DataFile:
+    """A file of a table without a log, as one that does not say which operations it has."""
+    lowest, highest = ({name: each[name] for name in each if name != OPERATION} for each in (file.lowest, file.highest))
+    return evolve(file, lowest=lowest, highest=highest)
 
 
 def _is_emptied(files: Iterable[DataFile]) -> bool:

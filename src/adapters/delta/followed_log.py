@@ -11,7 +11,7 @@ from functools import partial
 from threading import RLock
 from typing import Generic, TypeVar
 
-from attrs import define, evolve, field, frozen
+from attrs import define, field, frozen
 
 from ...domain.epoch.epoch import Mark
 from ...domain.errors import VersionExpired, VersionNotFound
@@ -208,7 +208,9 @@ class FollowedLog(ABC):
 
     def _columns_at(self, version: Version | None, spec: TableSpec) -> Schema:
         """The columns of a version; those of the spec if there is none."""
-        return spec.schema if version is None else definition.columns(self.columns(self.number(version)))
+        if version is None:
+            return spec.schema
+        return definition.with_stored_columns(spec, self.columns(self.number(version))).schema
 
     def number(self, version: str) -> int:
         """The number of a version in the log.
@@ -265,7 +267,7 @@ class UsedTable(ABC, Generic[LogT, VersionT]):
         """The spec with the columns of a version, if each has its own."""
         if not self.spec.whole or version == BEFORE_ALL:
             return self.spec
-        return evolve(self.spec, schema=definition.columns(self.log.columns(version)))
+        return definition.with_stored_columns(self.spec, self.log.columns(version))
 
     def readable_version(self, version: str) -> VersionT:
         """The version that a caller names; raises `VersionExpired` if it has expired."""

@@ -7,12 +7,12 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 from ...domain.errors import ConfigError, SchemaConflict
 from ...domain.table.schema import Column, DataType, Schema
 from ...domain.table.spec import REBUILD, Layout, TableSpec
-from .stored import OPERATION, SEQUENCE, bounded_columns, has_log, stored_schema
+from .stored import HIDDEN, bounded_columns, has_log, stored_schema
 
 _KEY, _LAYOUT, _WHOLE = "headwater.key", "headwater.layout", "headwater.whole"
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
@@ -70,7 +70,7 @@ def read_spec(metadata: TableMetadata, name: str) -> TableSpec:
         raise SchemaConflict(
             f"table {name}: its folder has a Delta table that Headwater did not create; move that table away"
         )
-    return TableSpec(
+    stored = TableSpec(
         name,
         columns(metadata.schema_text),
         key=json.loads(metadata.properties[_KEY]),
@@ -78,6 +78,7 @@ def read_spec(metadata: TableMetadata, name: str) -> TableSpec:
         layout=Layout(metadata.properties[_LAYOUT]),
         whole=_WHOLE in metadata.properties,
     )
+    return with_stored_columns(stored, metadata.schema_text)
 
 
 def check_continues(there: TableSpec, wanted: TableSpec, counted: Callable[[], Schema] | None) -> Schema:
@@ -104,9 +105,13 @@ def check_continues(there: TableSpec, wanted: TableSpec, counted: Callable[[], S
 
 
 def columns(schema_text: str) -> Schema:
-    """The columns in the JSON of Delta's metadata, without hidden ones."""
-    fields = json.loads(schema_text)["fields"]
-    return Schema(map(_column, fields)).without((SEQUENCE, OPERATION))
+    """The columns in the JSON of Delta's metadata, hidden ones included."""
+    return Schema(map(_column, json.loads(schema_text)["fields"]))
+
+
+def with_stored_columns(spec: TableSpec, schema_text: str) -> TableSpec:
+    """A spec with the columns in the JSON of Delta's metadata, without hidden ones, which only some tables have."""
+    return evolve(spec, schema=columns(schema_text).without(HIDDEN if has_log(spec) else ()))
 
 
 def _column(described: Mapping[str, Any]) -> Column:

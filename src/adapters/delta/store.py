@@ -35,6 +35,7 @@ from .expire import Sweep, SweepPolicy
 from .followed_log import UsedTable
 from .log import TableLog
 from .read import TableVersion
+from .stored import has_log
 from .transaction import Transaction
 from .write import apply, restore
 
@@ -151,7 +152,7 @@ class DeltaStore(FolderStore):
         with suppress(CommitConflict), translate_errors(table, used.log.path):
             transaction = used.log.begin()
             number = transaction.read_version
-            if rewrites := self.compaction.choose(used.log.files(number).values()):
+            if rewrites := self.compaction.choose(used.log.files(number).values(), logged=has_log(used.spec)):
                 transaction.rewrite(
                     files_of(rewrites), compact_files(used.at(number), rewrites, self.compaction.target_bytes)
                 )

@@ -28,6 +28,7 @@ from ..actions import total_bytes
 from ..compaction_policy import CompactionPolicy, files_of, keeps_most
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
+from ..stored import has_log
 from .compaction import prepare_compaction
 from .disk import Disk
 from .log import CommitConflict, LocalLog
@@ -157,7 +158,9 @@ class LocalDeltaStore(FolderStore):
         used = self._tables[table]
         newest = used.log.newest()
         policy = self.compaction.patient if used.is_patient else self.compaction
-        if newest < 0 or not (rewrites := policy.choose(used.log.files(newest).values())):
+        if newest < 0:
+            return None
+        if not (rewrites := policy.choose(used.log.files(newest).values(), logged=has_log(used.spec))):
             return None
         stored, files = used.at(newest), files_of(rewrites)
         added, actions = prepare_compaction(rewrites, stored, self.compaction.target_bytes)

@@ -20,6 +20,13 @@ def files(*sizes: int, day: str = "1") -> list[DataFile]:
     return [DataFile(f"{day}/{at}", {"day": day}, size * MEBIBYTE, None, {}, {}, {}) for at, size in enumerate(sizes)]
 
 
+@pytest.mark.parametrize("operation", [DELETED, "d"])
+def test_a_users_column_op_is_no_operation(operation: object) -> None:
+    bounds = {OPERATION: operation}
+    there = [evolve(each, rows=1, lowest=bounds, highest=bounds) for each in files(*[128] * 8)]
+    assert CompactionPolicy().choose(there, logged=False) == []
+
+
 @pytest.mark.parametrize(
     ("sizes", "is_chosen"),
     [
