@@ -7,8 +7,9 @@ from itertools import pairwise
 
 from attrs import evolve, frozen
 
+from ...domain.table.spec import TableSpec
 from .actions import DataFile, by_partition, total_bytes
-from .stored import APPENDED, OPERATION
+from .stored import APPENDED, OPERATION, has_log
 
 _MEBIBYTE = 1024 * 1024
 _MOST = 0.8
@@ -65,14 +66,8 @@ class CompactionPolicy:
         new = _PATIENCE * self.min_share
         return evolve(self, min_share=new / (new + 1 - self.min_share))
 
-    def choose(self, files: Iterable[DataFile], *, logged: bool = True) -> list[Rewrite]:
-        """What is worth rewriting of each partition, most small files first, up to `max_bytes`.
-
-        Args:
-            files: of the table.
-            logged: whether the table keeps a log of changes; else a column `_op` is one of the user's.
-        """
-        files = files if logged else map(_without_operations, files)
+    def choose(self, files: Iterable[DataFile]) -> list[Rewrite]:
+        """What is worth rewriting of each partition, most small files first, up to `max_bytes`."""
         paying = [found for each in by_partition(files).values() if (found := self._choose_of(each))]
         return self._affordable(sorted(paying, key=lambda found: len(self._small(found.files)), reverse=True))
 
@@ -122,8 +117,12 @@ class CompactionPolicy:
         return file.size < self.target_bytes / 2
 
 
+def with_operations(files: Iterable[DataFile], spec: TableSpec) -> Iterable[DataFile]:
+    """The files of a table, without bounds of a user's column `_op` if the table has no log."""
+    return files if has_log(spec) else map(_without_operations, files)
+
+
 def _without_operations(file: DataFile) -> DataFile:
-    """A file of a table without a log, as one that does not say which operations it has."""
     lowest, highest = ({name: each[name] for name in each if name != OPERATION} for each in (file.lowest, file.highest))
     return evolve(file, lowest=lowest, highest=highest)
 

@@ -29,13 +29,12 @@ from ..spark.size import fits_one_task
 from . import spec as definition
 from .actions import total_bytes
 from .compact import compact_files
-from .compaction_policy import CompactionPolicy, files_of
+from .compaction_policy import CompactionPolicy, files_of, with_operations
 from .errors import CommitConflict, translate_errors
 from .expire import Sweep, SweepPolicy
 from .followed_log import UsedTable
 from .log import TableLog
 from .read import TableVersion
-from .stored import has_log
 from .transaction import Transaction
 from .write import apply, restore
 
@@ -152,7 +151,7 @@ class DeltaStore(FolderStore):
         with suppress(CommitConflict), translate_errors(table, used.log.path):
             transaction = used.log.begin()
             number = transaction.read_version
-            if rewrites := self.compaction.choose(used.log.files(number).values(), logged=has_log(used.spec)):
+            if rewrites := self.compaction.choose(with_operations(used.log.files(number).values(), used.spec)):
                 transaction.rewrite(
                     files_of(rewrites), compact_files(used.at(number), rewrites, self.compaction.target_bytes)
                 )

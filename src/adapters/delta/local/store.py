@@ -25,10 +25,9 @@ from ...shared.kept_store import FolderStore
 from ...shared.leases import LeaseFiles
 from ...shared.path import absolute, folder_of
 from ..actions import total_bytes
-from ..compaction_policy import CompactionPolicy, files_of, keeps_most
+from ..compaction_policy import CompactionPolicy, files_of, keeps_most, with_operations
 from ..expire import Sweep, SweepPolicy
 from ..followed_log import UsedTable
-from ..stored import has_log
 from .compaction import prepare_compaction
 from .disk import Disk
 from .log import CommitConflict, LocalLog
@@ -160,7 +159,7 @@ class LocalDeltaStore(FolderStore):
         policy = self.compaction.patient if used.is_patient else self.compaction
         if newest < 0:
             return None
-        if not (rewrites := policy.choose(used.log.files(newest).values(), logged=has_log(used.spec))):
+        if not (rewrites := policy.choose(with_operations(used.log.files(newest).values(), used.spec))):
             return None
         stored, files = used.at(newest), files_of(rewrites)
         added, actions = prepare_compaction(rewrites, stored, self.compaction.target_bytes)

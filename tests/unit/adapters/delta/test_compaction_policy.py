@@ -6,8 +6,10 @@ import pytest
 from attrs import evolve
 
 from headwater.adapters.delta.actions import DataFile, total_bytes
-from headwater.adapters.delta.compaction_policy import CompactionPolicy, files_of, keeps_most
+from headwater.adapters.delta.compaction_policy import CompactionPolicy, files_of, keeps_most, with_operations
 from headwater.adapters.delta.stored import DELETED, OPERATION
+from headwater.domain.table.schema import Schema
+from headwater.domain.table.spec import TableSpec
 
 MEBIBYTE = 2**20
 
@@ -24,7 +26,9 @@ def files(*sizes: int, day: str = "1") -> list[DataFile]:
 def test_a_users_column_op_is_no_operation(operation: object) -> None:
     bounds = {OPERATION: operation}
     there = [evolve(each, rows=1, lowest=bounds, highest=bounds) for each in files(*[128] * 8)]
-    assert CompactionPolicy().choose(there, logged=False) == []
+    assert CompactionPolicy().choose(with_operations(there, TableSpec("p.published", Schema(()), whole=True))) == []
+    log = TableSpec("p.rows", Schema.parse("id bigint"), key=("id",))
+    assert list(with_operations(there, log)) == there
 
 
 @pytest.mark.parametrize(
