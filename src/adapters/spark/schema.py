@@ -15,7 +15,6 @@ from ...domain.table.schema import DataType, Schema
 from .jvm import java_class
 from .own_session import working_in
 
-_ADAPTIVE, _IN_ONE = "AdaptiveSparkPlan", "SinglePartition"
 _TYPES: dict[str, type[spark_types.DataType]] = {
     "tinyint": spark_types.ByteType,
     "smallint": spark_types.ShortType,
