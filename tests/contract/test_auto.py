@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import narwhals as nw
 import pytest
 from attrs import evolve
+from pyspark.sql.functions import lit, udf
 
 from headwater import Headwater
 from headwater.app.run.auto import AutoRunner
@@ -165,17 +167,90 @@ def test_a_step_that_grows_beyond_its_memory_is_done_again_on_spark(tmp_path: Pa
     assert found == ["local", "spark", "local"]
 
 
-def test_batches_of_a_stream_run_on_spark(tmp_path: Path, program_session: SparkSession) -> None:
-    """What they have made is read by the local engine."""
+_WIDE = """
+[backend]
+name = "delta"
+path = "lake"
+engine = "auto"
+[sources.contracts]
+kind = "stream"
+row_kind = "kind"
+schema = '''
+    project bigint, contract bigint, kind string, signed timestamp, day date, wall timestamp_ntz, price decimal(20,4),
+    share double, name string, picture binary, tags array<string>, place struct<city string, at timestamp>
+'''
+[pipelines.ranked]
+service = "ranking"
+source = "contracts"
+group = ["project"]
+id = ["contract"]
+order_by = "signed"
+"""
+_WIDE_ROWS = """
+    SELECT id % 7 AS project, id AS contract, if(id % 11 = 5, 'wrong', if(id % 13 = 5, '-D', '+I')) AS kind,
+        if(id % 17 = 3, NULL, timestamp_micros(1709283600000000 + id * 1234567)) AS signed,
+        date_add(DATE '1969-12-30', CAST(id AS int)) AS day, timestamp_ntz '2024-03-31 02:30:00.000001' AS wall,
+        CAST(id / 8 AS decimal(20,4)) AS price, if(id % 5 = 0, double('NaN'), -0.0D * id) AS share,
+        if(id % 19 = 2, CAST(X'C328' AS string), concat('n\u00fc', id)) AS name, unhex('00ff') AS picture,
+        if(id % 3 = 0, array(), array('a', NULL, CAST(id AS string))) AS tags,
+        if(id % 4 = 0, NULL, struct('x' AS city, timestamp_micros(id) AS at)) AS place
+"""
+
+
+def test_small_batches_of_a_stream_run_without_spark(tmp_path: Path, program_session: SparkSession) -> None:
+    """They have the same rows, and the same dead letters, as those that are too large for that."""
+    ends = ((0, 0), (0, 40), (20, 300), (300, 301))
+    batches = [program_session.sql(f"{_WIDE_ROWS} FROM range({low}, {high})") for low, high in ends]
+    found, engines = [], []
+    for limit in (2**30, 0):
+        folder = tmp_path / str(limit)
+        folder.mkdir()
+        (folder / "deploy.toml").write_text(_WIDE)
+        reports: list[EpochReport] = []
+        with Headwater.from_config(folder / "deploy.toml", report=reports.append) as headwater:
+            (runner,) = headwater.start()
+            assert isinstance(runner, AutoRunner)
+            runner.limit = limit
+            epoch = headwater.foreach_batch("ranked")
+            for number, batch in enumerate(batches):
+                epoch(batch, number)
+                epoch(batch, number)
+            views = [
+                nw.from_native(headwater.view(f"ranked.{each}")).lazy().collect("polars").to_native()
+                for each in ("ranks", "dead_letters")
+            ]
+        engines.append({report.engine for report in reports})
+        assert [report.epoch.number for report in reports] == [0, 1, 2, 3]
+        found.append([sorted(map(repr, each.drop("epoch", "time", strict=False).rows())) for each in views])
+    assert engines == [{"local"}, {"spark"}]
+    assert found[0] == found[1]
+    assert all(found[0])
+
+
+def test_a_batch_of_a_stream_is_computed_once(tmp_path: Path, program_session: SparkSession) -> None:
+    """Also if it turns out to be too large for the local engine."""
     config = tmp_path / "deploy.toml"
     config.write_text(ranked_contracts(backend='name = "delta"\npath = "lake"\nengine = "auto"\n', source=STREAM))
-    reports: list[EpochReport] = []
-    with Headwater.from_config(config, report=reports.append) as headwater:
+    seen = program_session.sparkContext.accumulator(0)
+
+    def count(contract: int) -> int:
+        seen.add(1)
+        return contract
+
+    counted = udf(count, "bigint")
+    with Headwater.from_config(config) as headwater:
         assert [each.engine for each in headwater.status()] == [None]
+        (runner,) = headwater.start()
         rows = program_session.createDataFrame([(1, 11)], "project bigint, contract bigint")
-        batch = rows.selectExpr("*", "timestamp_ltz '2024-03-01 09:00:00Z' AS signed")
-        headwater.foreach_batch("ranked")(batch, 0)
-        assert [report.engine for report in reports] == ["spark"]
+        batch = rows.select(
+            "project", counted("contract").alias("contract"), lit(datetime(2024, 3, 1, 9, tzinfo=UTC)).alias("signed")
+        )
+        epoch = headwater.foreach_batch("ranked")
+        for number, limit in enumerate((2**30, 0)):
+            cast("AutoRunner", runner).limit = limit
+            epoch(batch, number)
+            assert seen.value == number + 1
+        assert [each.engine for each in headwater.status()] == ["spark"]
         assert headwater.view("ranked.ranks")["contract"].to_list() == [11]
 
 

@@ -13,6 +13,7 @@ import pytest
 from pyspark.sql.functions import udf
 
 from headwater import Headwater
+from headwater.adapters.delta.local.store import LocalDeltaStore
 from headwater.adapters.delta.store import DeltaStore
 from headwater.domain.errors import BadInput, ConfigError, NotSupported, SourceChanged, StoreUnavailable
 
@@ -73,16 +74,26 @@ class Query:
         query.awaitTermination()
 
 
-def fail_once(monkeypatch: pytest.MonkeyPatch, fault: BaseException) -> None:
-    """Let the second commit from now on fail."""
-    commit, commits = DeltaStore.commit, count(1)
+on_both = pytest.mark.parametrize("engine", ["auto", "spark"])
+"""The batches are small, so `auto` computes them without Spark."""
 
-    def failing(self: DeltaStore, *args: Any) -> Any:
+
+def set_engine(config: Path, engine: str) -> None:
+    if engine != "auto":
+        config.write_text(config.read_text().replace('path = "lake"', f'path = "lake"\nengine = "{engine}"'))
+
+
+def fail_once(monkeypatch: pytest.MonkeyPatch, engine: str, fault: BaseException) -> None:
+    """Let the second commit of an engine from now on fail."""
+    store: Any = DeltaStore if engine == "spark" else LocalDeltaStore
+    commit, commits = store.commit, count(1)
+
+    def failing(self: Any, *args: Any) -> Any:
         if next(commits) == 2:
             raise fault
         return commit(self, *args)
 
-    monkeypatch.setattr(DeltaStore, "commit", failing)
+    monkeypatch.setattr(store, "commit", failing)
 
 
 def ranks(headwater: Headwater) -> dict[int, int]:
@@ -209,11 +220,13 @@ class TestStream:
             headwater.run(until_idle=True)
             assert headwater.epoch("visit_rank") > 1
 
+    @on_both
     def test_a_batch_that_is_repeated_after_a_crash_has_the_rows_of_one_try(
-        self, spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch
+        self, engine: str, spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        set_engine(config, engine)
         tries = [spark.range(4).selectExpr(f"'{page}' page", "id visit", f"{AT} at") for page in "ab"]
-        fail_once(monkeypatch, KeyboardInterrupt())
+        fail_once(monkeypatch, engine, KeyboardInterrupt())
         with Headwater.from_config(config) as headwater, pytest.raises(KeyboardInterrupt):
             headwater.foreach_batch("visit_rank")(tries[0], 0)
         with Headwater.from_config(config) as headwater:
@@ -222,11 +235,13 @@ class TestStream:
             for table in ("visit_rank.ranked", "visit_rank.cells"):
                 assert [row["page"] for row in headwater.view(table).select("page").distinct().collect()] == ["b"]
 
+    @on_both
     def test_a_batch_whose_failure_the_program_hides_is_not_left_out(
-        self, spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch
+        self, engine: str, spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
+        set_engine(config, engine)
         rows = spark.range(4).selectExpr("'x' page", "id visit", f"{AT} at")
-        fail_once(monkeypatch, KeyboardInterrupt())
+        fail_once(monkeypatch, engine, KeyboardInterrupt())
         with Headwater.from_config(config) as headwater:
             epoch = headwater.foreach_batch("visit_rank")
             with pytest.raises(KeyboardInterrupt):
@@ -236,11 +251,13 @@ class TestStream:
             epoch(rows, 0)
             assert ranks(headwater) == dict.fromkeys(range(4), 1)
 
-    @pytest.mark.parametrize("by", ["push", "foreach_batch"])
-    def test_a_frame_that_differs_at_each_try_has_the_rows_of_one(
-        self, by: str, spark: SparkSession, tmp_path: Path, config: Path, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize(
+        ("by", "engine"), [("push", "spark"), ("foreach_batch", "spark"), ("foreach_batch", "auto")]
+    )
+    def test_a_frame_whose_rows_differ_each_time_is_computed_once_for_all_tries(
+        self, by: str, engine: str, spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        tries = tmp_path / "tries"
+        tries = config.parent / "tries"
         tries.write_text("")
 
         def minute(_: int) -> int:
@@ -251,14 +268,15 @@ class TestStream:
         rows = (
             spark.range(1).withColumn("minute", minute_now("id")).selectExpr("'x' page", "id visit", f"{AT_MINUTE} at")
         )
-        fail_once(monkeypatch, StoreUnavailable("the disk is away"))
+        fail_once(monkeypatch, engine, StoreUnavailable("the disk is away"))
         config.write_text(CONFIG + '[run]\nretries = 1\nretry_wait = "10ms"\n')
+        set_engine(config, engine)
         with Headwater.from_config(config) as headwater:
             if by == "push":
                 headwater.push("visits", rows, number=0)
             else:
                 headwater.foreach_batch("visit_rank")(rows, 0)
-            assert tries.stat().st_size > 1
+            assert tries.stat().st_size == 1
             (ranked,) = headwater.view("visit_rank.ranked").collect()
             (cell,) = headwater.view("visit_rank.cells").collect()
             assert cell["_newest"] == ranked["at"]

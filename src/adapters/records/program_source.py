@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 from uuid import uuid4
@@ -77,6 +77,17 @@ class ProgramFrame:
         return f"{self.query}/{self.number}"
 
 
+@frozen(eq=False)
+class LentRows:
+    """The rows of a frame that another engine holds.
+
+    Args:
+        collect: returns the rows of a frame whose rows these are, as batches of `batch_schema`.
+    """
+
+    collect: Callable[[ProgramFrame], Iterator[pa.RecordBatch]]
+
+
 @define(eq=False)
 class ProgramSource(StreamSource):
     """The source of a pipeline that a program feeds. A frame whose number is in the tables already is skipped."""
@@ -99,6 +110,11 @@ class ProgramSource(StreamSource):
             yield
         finally:
             self.forget()
+
+    def lend(self) -> ProgramFrame:
+        """The frame that the program has handed over, for the source of another engine; see `Source.borrow`."""
+        assert self._frame is not None
+        return self._frame
 
     def forget(self) -> None:
         """Drop the frame that the program has handed over; its epoch is done, or has failed."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
-from attrs import define, field
+from attrs import define, evolve, field
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -17,14 +18,17 @@ from ...domain.errors import BadInput
 from ...domain.table import schema
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
+from ..memory_limit import check_room
 from ..records.dead_letters import FrameDeadLetters
-from ..records.decoder import batch_schema
+from ..records.decoder import arrow_schema, batch_schema
 from ..records.program_frames import is_of_spark, query_batch
-from ..records.program_source import BY_HAND, ProgramFrame, ProgramSource
+from ..records.program_source import BY_HAND, LentRows, ProgramFrame, ProgramSource
 from .arrow_map import map_in_arrow
 from .dead_letters import spark_dead_letters
+from .errors import explain_read_errors
 from .faulty_values import texts_not_utf8, times_out_of_range
-from .schema import bring_into, compute, drop_rows, lazy, named, spark_type, with_entries
+from .own_session import working_in
+from .schema import bring_into, compute, drop_rows, lazy, named, size_of_computed, spark_type, with_entries
 
 _AS_THE_DECODER_READS = {
     "timeZone": "UTC",
@@ -44,8 +48,10 @@ class SparkProgramSource(ProgramSource):
 
     session: SparkSession
     _computed: DataFrame | None = field(init=False, default=None)
+    """The rows of the frame that was handed over, if they are computed."""
 
     def submit(self, query: str | None, batch: int, rows: DataFrame) -> None:
+        self._release()
         of = None if query else query_batch(rows)
         self._frame = ProgramFrame(query or (of.query if of else BY_HAND), batch, rows, batch=of)
 
@@ -61,6 +67,29 @@ class SparkProgramSource(ProgramSource):
         packed = [(_pack(batch),) for batch in self.decode(frame)]
         return lazy(map_in_arrow(self.session.createDataFrame(packed, _PACKED), _unpack, batch_schema(self.schema)))
 
+    def lend(self) -> ProgramFrame:
+        return evolve(super().lend(), rows=LentRows(partial(self._collect, super().lend().rows)))
+
+    def _collect(self, rows: DataFrame, frame: ProgramFrame) -> Iterator[pa.RecordBatch]:
+        """The rows of a frame, as batches of `batch_schema`.
+
+        Raises:
+            BadInput: a declared column is missing, or of another type.
+            EngineLimit: they are too many.
+        """
+        schema = arrow_schema(batch_schema(self.schema))
+        for batch in self._arrow_batches(rows, frame.origin):
+            # Taken, because Spark leaves out the offsets of lists that are all empty.
+            taken = pa.Table.from_batches([batch]).take(pa.array(range(batch.num_rows)))
+            yield from taken.select(schema.names).cast(schema).to_batches()
+
+    def _arrow_batches(self, rows: DataFrame, origin: str) -> list[pa.RecordBatch]:
+        with working_in(self.session), explain_read_errors():
+            computed = self._compute(self._declared(rows))
+            check_room(size_of_computed(computed))
+            found: list[pa.RecordBatch] = self._rows(bring_into(self.session, computed), origin)._collect_as_arrow()
+            return found
+
     def forget(self) -> None:
         super().forget()
         self._release()
@@ -70,11 +99,15 @@ class SparkProgramSource(ProgramSource):
 
     def _bring(self, rows: DataFrame) -> DataFrame:
         """The rows that a frame has in the program's session, as a frame of Headwater's own."""
-        if rows.sparkSession is self.session:
+        if rows.sparkSession is self.session and self._computed is None:
             return rows
-        self._release()
-        self._computed = compute(rows)
-        return bring_into(self.session, self._computed)
+        return bring_into(self.session, self._compute(rows))
+
+    def _compute(self, rows: DataFrame) -> DataFrame:
+        """The rows that were handed over, computed once: another time they could be others."""
+        if self._computed is None:
+            self._computed = compute(rows)
+        return self._computed
 
     def _release(self) -> None:
         if self._computed is not None:

@@ -146,6 +146,14 @@ def compute(frame: DataFrame) -> DataFrame:
         return frame.localCheckpoint(eager=True)
 
 
+def size_of_computed(computed: DataFrame) -> int:
+    """The size of the rows that `compute` has returned, in bytes."""
+    context, rows = computed.sparkSession.sparkContext._jsc.sc(), computed._jdf.queryExecution().analyzed().rdd()
+    context.listenerBus().waitUntilEmpty()  # or what was stored last may not be counted
+    held = (each for each in context.getRDDStorageInfo() if each.id() == rows.id())
+    return sum(int(each.memSize()) + int(each.diskSize()) for each in held)
+
+
 def drop_rows(computed: DataFrame) -> None:
     """Let Spark drop the rows that `compute` has returned."""
     computed._jdf.queryExecution().analyzed().rdd().unpersist(False)

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...adapters.records.program_frames import published_with_error
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, EngineLimit
 from ...domain.ports import PushedFrame
 from ..sources.stream import NO_STREAMS
 from .runner import Runner
@@ -16,16 +16,24 @@ def function_of_batches(runner: Runner) -> Callable[[Any, int], None]:
     """See `Pipeline.foreach_batch`."""
     if runner.source.push is None:
         raise _reads_itself(runner)
-    submit = runner.for_large().source.submit
+    source = runner.for_large().source
+    submit = source.submit
     if submit is None:
         raise NO_STREAMS.error("the engine of this backend")
 
-    def epoch(rows: Any, batch: int) -> None:
+    def epoch(of_engine: Runner) -> bool:
+        if of_engine.source is not source:
+            if of_engine.source.borrow is None:
+                raise EngineLimit("the batch is one of Spark")
+            of_engine.source.borrow(source)
+        return Runner.advance(of_engine, idle=False)  # else a repeated batch may publish an epoch
+
+    def take(rows: Any, batch: int) -> None:
         with runner.turn:
             submit(None, batch, rows)
-            Runner.advance(runner.for_large(), idle=False)  # else a repeated batch may publish an epoch
+            runner.do(epoch)
 
-    return epoch
+    return take
 
 
 def push(runner: Runner, frame: PushedFrame) -> bool:

@@ -157,6 +157,12 @@ class Source(DeadLetterReader, RebuildCheck, Protocol):
     is refused); and the engine's own frame.
     """
 
+    borrow: Callable[[Source], None] | None = None
+    """Takes the batch that was handed over to the source of another engine (`submit`); None if it cannot.
+
+    If its rows are too many for this one, reading them is an `EngineLimit`.
+    """
+
     push: Callable[[PushedFrame], AbstractContextManager[None]] | None = None
     """Hands over a frame of the program, for an epoch inside the block; None if the source reads itself.
 
