@@ -254,7 +254,7 @@ class TestStream:
     @pytest.mark.parametrize(
         ("by", "engine"), [("push", "spark"), ("foreach_batch", "spark"), ("foreach_batch", "auto")]
     )
-    def test_a_frame_whose_rows_differ_each_time_is_computed_once_for_all_tries(
+    def test_a_frame_that_differs_at_each_try_has_the_rows_of_one(
         self, by: str, engine: str, spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         tries = config.parent / "tries"
@@ -276,7 +276,7 @@ class TestStream:
                 headwater.push("visits", rows, number=0)
             else:
                 headwater.foreach_batch("visit_rank")(rows, 0)
-            assert tries.stat().st_size == 1
+            assert tries.stat().st_size > 1
             (ranked,) = headwater.view("visit_rank.ranked").collect()
             (cell,) = headwater.view("visit_rank.cells").collect()
             assert cell["_newest"] == ranked["at"]

@@ -166,7 +166,8 @@ class ProgramSource(StreamSource):
         if frame is None:
             return False
         _check_repeats(frame, offsets.until)
-        return bool(frame.attempt) and frame.offsets == offsets.until and not is_lazy(frame.rows)
+        is_here = not is_lazy(frame.rows) and not isinstance(frame.rows, LentRows)
+        return bool(frame.attempt) and frame.offsets == offsets.until and is_here
 
     def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:  # noqa: ARG002 - the port's
         """Its program has handed over the frames, so they cannot be read again.

@@ -48,10 +48,11 @@ class SparkProgramSource(ProgramSource):
 
     session: SparkSession
     _computed: DataFrame | None = field(init=False, default=None)
-    """The rows of the frame that was handed over, if they are computed."""
+    _unread: bool = field(init=False, default=False)
+    """Whether the computed rows are those of the frame that was handed over, and turned out to be too many to lend."""
 
     def submit(self, query: str | None, batch: int, rows: DataFrame) -> None:
-        self._release()
+        self._unread = False
         of = None if query else query_batch(rows)
         self._frame = ProgramFrame(query or (of.query if of else BY_HAND), batch, rows, batch=of)
 
@@ -86,7 +87,9 @@ class SparkProgramSource(ProgramSource):
     def _arrow_batches(self, rows: DataFrame, origin: str) -> list[pa.RecordBatch]:
         with working_in(self.session), explain_read_errors():
             computed = self._compute(self._declared(rows))
+            self._unread = True
             check_room(size_of_computed(computed))
+            self._unread = False
             found: list[pa.RecordBatch] = self._rows(bring_into(self.session, computed), origin)._collect_as_arrow()
             return found
 
@@ -99,14 +102,14 @@ class SparkProgramSource(ProgramSource):
 
     def _bring(self, rows: DataFrame) -> DataFrame:
         """The rows that a frame has in the program's session, as a frame of Headwater's own."""
-        if rows.sparkSession is self.session and self._computed is None:
-            return rows
-        return bring_into(self.session, self._compute(rows))
+        if self._computed is not None and self._unread:
+            self._unread = False
+            return bring_into(self.session, self._computed)
+        return rows if rows.sparkSession is self.session else bring_into(self.session, self._compute(rows))
 
     def _compute(self, rows: DataFrame) -> DataFrame:
-        """The rows that were handed over, computed once: another time they could be others."""
-        if self._computed is None:
-            self._computed = compute(rows)
+        self._release()
+        self._computed = compute(rows)
         return self._computed
 
     def _release(self) -> None:

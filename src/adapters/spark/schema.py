@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from ...domain.table.schema import DataType, Schema
-from .jvm import java_class
+from .jvm import each_of, java_class
 from .own_session import working_in
 
 _TYPES: dict[str, type[spark_types.DataType]] = {
@@ -148,9 +148,12 @@ def compute(frame: DataFrame) -> DataFrame:
 
 def size_of_computed(computed: DataFrame) -> int:
     """The size of the rows that `compute` has returned, in bytes."""
-    context, rows = computed.sparkSession.sparkContext._jsc.sc(), computed._jdf.queryExecution().analyzed().rdd()
-    context.listenerBus().waitUntilEmpty()  # or what was stored last may not be counted
-    held = (each for each in context.getRDDStorageInfo() if each.id() == rows.id())
+    environment = java_class(computed.sparkSession, "org.apache.spark.SparkEnv").get()
+    rows = computed._jdf.queryExecution().analyzed().rdd().id()
+    # The block manager knows it at once. Spark's status store learns it by an event, behind the program's listeners.
+    executors = environment.blockManager().master().getStorageStatus()
+    blocks = (block for each in executors for block in each_of(each.rddBlocks()))
+    held = (block._2() for block in blocks if block._1().name().startswith(f"rdd_{rows}_"))
     return sum(int(each.memSize()) + int(each.diskSize()) for each in held)
 
 
