@@ -56,14 +56,12 @@ class TableVersion(DeltaVersion[TableLog, DataFrame]):
         if not has_log(self.spec) or not log:
             return only_matching(self.stored(files), wanted, self.spec.schema)
         deletes = any(file.may_delete for file in log)
-        if wanted.keys is not None:
-            return fold_rows(only_matching(self.stored(files), wanted, self.spec.schema), self.spec, deletes=deletes)
-        if total_bytes(files) <= _SMALL:
-            rows = only_matching(self.stored(files), wanted, self.spec.schema).coalesce(1)
-            return fold_rows(rows, self.spec, deletes=deletes)
         base = [file for file in files if file.may_append]
-        if total_bytes(base) <= total_bytes(log):  # few rows would be left out of the fold
-            return fold_rows(only_matching(self.stored(files), wanted, self.spec.schema), self.spec, deletes=deletes)
+        small = wanted.keys is None and total_bytes(files) <= _SMALL
+        # Few rows would be left out of the fold, or none.
+        if small or wanted.keys is not None or total_bytes(base) <= total_bytes(log):
+            rows = only_matching(self.stored(files), wanted, self.spec.schema)
+            return fold_rows(rows.coalesce(1) if small else rows, self.spec, deletes=deletes)
         return fold_parts(
             only_matching(self.stored(base), wanted, self.spec.schema).filter(F.col(OPERATION) == APPENDED),
             only_matching(self.stored(log), wanted, self.spec.schema).filter(F.col(OPERATION) > APPENDED),

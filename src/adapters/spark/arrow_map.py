@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING
 
+import pyarrow as pa
 from pyspark.rdd import PythonEvalType
 from pyspark.sql import DataFrame
 from pyspark.sql.udf import UserDefinedFunction
 
 from ...domain.table.schema import Schema
 from .schema import spark_schema
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 
 def map_in_arrow(
@@ -27,3 +24,8 @@ def map_in_arrow(
     evaluation = PythonEvalType.SQL_MAP_ARROW_ITER_UDF
     column = UserDefinedFunction(function, spark_schema(schema), evalType=evaluation)(*frame.columns)
     return DataFrame(frame._jdf.pythonMapInArrow(column._jc.expr(), False), frame.sparkSession)
+
+
+def with_offsets(table: pa.Table) -> pa.Table:
+    """A table that Spark has written, copied: Spark leaves out the offsets of lists that are all empty."""
+    return table.take(pa.array(range(table.num_rows)))

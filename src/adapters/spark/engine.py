@@ -56,7 +56,7 @@ _FOR_LARGE = MappingProxyType(
         "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
         # Rows that fit are joined through a hash table, without a sort. Spark wants at least the size above.
         "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "16m",
-        # A task writes up to so many partitions of a table side by side, without sorting its rows by them.
+        # A task writes at most this many partitions of a table side by side, without sorting its rows by them.
         "spark.sql.maxConcurrentOutputFileWriters": "8",
     }
 )

@@ -23,7 +23,7 @@ from ..records.dead_letters import FrameDeadLetters
 from ..records.decoder import arrow_schema, batch_schema
 from ..records.program_frames import is_of_spark, query_batch
 from ..records.program_source import BY_HAND, LentRows, ProgramFrame, ProgramSource
-from .arrow_map import map_in_arrow
+from .arrow_map import map_in_arrow, with_offsets
 from .dead_letters import spark_dead_letters
 from .errors import explain_read_errors
 from .faulty_values import texts_not_utf8, times_out_of_range
@@ -48,11 +48,11 @@ class SparkProgramSource(ProgramSource):
 
     session: SparkSession
     _computed: DataFrame | None = field(init=False, default=None)
-    _unread: bool = field(init=False, default=False)
-    """Whether the computed rows are those of the frame that was handed over, and turned out to be too many to lend."""
+    _unread: DataFrame | None = field(init=False, default=None)
+    """The computed rows of the frame that was handed over, if they are too many to lend and were not read since."""
 
     def submit(self, query: str | None, batch: int, rows: DataFrame) -> None:
-        self._unread = False
+        self._unread = None
         of = None if query else query_batch(rows)
         self._frame = ProgramFrame(query or (of.query if of else BY_HAND), batch, rows, batch=of)
 
@@ -69,7 +69,8 @@ class SparkProgramSource(ProgramSource):
         return lazy(map_in_arrow(self.session.createDataFrame(packed, _PACKED), _unpack, batch_schema(self.schema)))
 
     def lend(self) -> ProgramFrame:
-        return evolve(super().lend(), rows=LentRows(partial(self._collect, super().lend().rows)))
+        frame = super().lend()
+        return evolve(frame, rows=LentRows(partial(self._collect, frame.rows)))
 
     def _collect(self, rows: DataFrame, frame: ProgramFrame) -> Iterator[pa.RecordBatch]:
         """The rows of a frame, as batches of `batch_schema`.
@@ -80,16 +81,14 @@ class SparkProgramSource(ProgramSource):
         """
         schema = arrow_schema(batch_schema(self.schema))
         for batch in self._arrow_batches(rows, frame.origin):
-            # Taken, because Spark leaves out the offsets of lists that are all empty.
-            taken = pa.Table.from_batches([batch]).take(pa.array(range(batch.num_rows)))
-            yield from taken.select(schema.names).cast(schema).to_batches()
+            yield from with_offsets(pa.Table.from_batches([batch])).select(schema.names).cast(schema).to_batches()
 
     def _arrow_batches(self, rows: DataFrame, origin: str) -> list[pa.RecordBatch]:
         with working_in(self.session), explain_read_errors():
             computed = self._compute(self._declared(rows))
-            self._unread = True
+            self._unread = computed
             check_room(size_of_computed(computed))
-            self._unread = False
+            self._unread = None
             found: list[pa.RecordBatch] = self._rows(bring_into(self.session, computed), origin)._collect_as_arrow()
             return found
 
@@ -102,9 +101,9 @@ class SparkProgramSource(ProgramSource):
 
     def _bring(self, rows: DataFrame) -> DataFrame:
         """The rows that a frame has in the program's session, as a frame of Headwater's own."""
-        if self._computed is not None and self._unread:
-            self._unread = False
-            return bring_into(self.session, self._computed)
+        unread, self._unread = self._unread, None
+        if unread is not None:
+            return bring_into(self.session, unread)
         return rows if rows.sparkSession is self.session else bring_into(self.session, self._compute(rows))
 
     def _compute(self, rows: DataFrame) -> DataFrame:

@@ -13,6 +13,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from ....domain.table.schema import Schema
 from ...memory_limit import hold_rows
 from ...polars.schema import empty, polars_schema
+from ...spark.arrow_map import with_offsets
 from ...spark.schema import spark_schema
 
 if TYPE_CHECKING:
@@ -26,8 +27,7 @@ def to_polars(rows: DataFrame, schema: Schema) -> pl.DataFrame:
         return empty(schema)
     table = pa.Table.from_batches(batches)
     hold_rows(table.nbytes)
-    # Taken, because Spark leaves out the offsets of lists that are all empty, and Polars wants them.
-    found = pl.DataFrame(pl.from_arrow(table.take(pa.array(range(table.num_rows)))))
+    found = pl.DataFrame(pl.from_arrow(with_offsets(table)))
     return found.select(pl.col(name).cast(dtype) for name, dtype in polars_schema(schema).items())
 
 

@@ -31,21 +31,21 @@ WITH_STARS = [
 SPREAD = ("with x(a, b, c) as (select id, explode(split(tag, 'b')) from u) select a from x", "has 2 columns:")
 
 
-@pytest.mark.parametrize(("sql", "told"), COUNTED)
-def test_a_wrong_number_of_names_is_told_without_tables(sql, told):
-    with pytest.raises(ConfigError, match=told):
+@pytest.mark.parametrize(("sql", "message"), COUNTED)
+def test_a_wrong_number_of_names_is_refused_without_tables(sql, message):
+    with pytest.raises(ConfigError, match=message):
         parse_statement(sql)
 
 
-@pytest.mark.parametrize(("sql", "told"), [*COUNTED, *WITH_STARS, SPREAD])
-def test_a_wrong_number_of_names_is_told_with_the_columns_of_tables(sql, told):
-    with pytest.raises(ConfigError, match=told.replace(" or more", "")):
+@pytest.mark.parametrize(("sql", "message"), [*COUNTED, *WITH_STARS, SPREAD])
+def test_a_wrong_number_of_names_is_refused_with_the_columns_of_tables(sql, message):
+    with pytest.raises(ConfigError, match=message.replace(" or more", "")):
         type_query(sql, {"u": U})
 
 
-@pytest.mark.parametrize(("sql", "told"), [*COUNTED, *WITH_STARS])
-def test_views_refuse_it(sql, told):
-    with pytest.raises(ConfigError, match=told):
+@pytest.mark.parametrize(("sql", "message"), [*COUNTED, *WITH_STARS])
+def test_views_refuse_it(sql, message):
+    with pytest.raises(ConfigError, match=message):
         derivations(sql, {"u": Schema.parse("id bigint, tag string")})
 
 

@@ -15,17 +15,17 @@ def database():
 
 
 @pytest.mark.parametrize(
-    ("sql", "told"),
+    ("sql", "message"),
     [
         ("SELECT hw_upper('ﬁ')", 'upper: a letter of "ﬁ" has another upper case on Spark'),
         ("SELECT hw_lower(t) FROM (VALUES ('it''s\n''Σ')) AS v(t)", "lower: a letter of \"it's\n'Σ\""),
         ("SELECT hw_fitting(1, NULL, 'a sum')", "a sum"),
     ],
 )
-def test_the_message_of_a_macro_is_told_alone(database, sql, told):
+def test_the_message_of_a_macro_stands_alone(database, sql, message):
     with pytest.raises(duckdb.Error) as caught:
         database.sql(sql).fetchall()
-    assert message_of(str(caught.value)).startswith(told)
+    assert message_of(str(caught.value)).startswith(message)
 
 
 def test_other_messages_stay_as_they_are(database):
