@@ -62,7 +62,7 @@ demo-cluster: $(JARS)  ## rank flights on a Spark cluster of two workers, run an
 # Nothing waits here: on two cores a third process only loads the packages once more.
 quick: WORKERS := 2
 quick: $(QUICK)  ## in a minute, without Spark: unit tests, the contract and core scenarios on memory; or ARGS=path
-	$(PYTEST) -m "$(IN_MEMORY) and not slow and not example and not local and (core or not scenario)" \
+	$(PYTEST) -m "$(IN_MEMORY) and not slow and not lengthy and not example and not local and (core or not scenario)" \
 	  --hypothesis-profile=quick $(if $(ARGS),$(ARGS),$(FAST))
 
 # Sessions of Spark wait more than they compute.

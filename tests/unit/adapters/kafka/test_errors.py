@@ -108,6 +108,7 @@ def test_the_error_of_a_login_is_told_until_the_cluster_answers(monkeypatch: pyt
     assert asked(KafkaError._TIMED_OUT) == KafkaError._TIMED_OUT
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize(
     ("answer", "error", "message"),
     [

@@ -144,6 +144,7 @@ def test_a_trickle_is_planned_when_its_epoch_begins(run: Run, reads: Reads) -> N
     assert (reads.ahead, reads.starts) == ([], [0, 1, 2, 3])
 
 
+@pytest.mark.lengthy
 @pytest.mark.parametrize("before", [True, False])
 @pytest.mark.parametrize("commit", [2, 3, 4])
 def test_an_epoch_whose_commit_failed_is_done_again(run: Run, reads: Reads, commit: int, *, before: bool) -> None:

@@ -32,6 +32,7 @@ id = ["project"]
 order_by = "signed"
 """
 MOVED = ["ranked", "other"]
+pytestmark = pytest.mark.lengthy
 
 
 class Folders:

@@ -103,6 +103,7 @@ class TestReplay:
         found = table(runner_over(store, []), "dead_letters")
         assert [(each["epoch"], each["origin"], each["format"]) for each in found] == [(0, "1", None), (2, "2", "rows")]
 
+    @pytest.mark.lengthy
     @pytest.mark.parametrize("before", [True, False])
     @pytest.mark.parametrize("commit", [1, 2, 3])
     @pytest.mark.parametrize("passing", [True, False])
