@@ -93,7 +93,7 @@ class ViewInputs(Source):
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         plan = ViewPlan.of(offsets.until)
-        before = self._before(offsets.after)
+        before = self._before(offsets.after, plan)
         try:
             self._lease(plan)
             places = self._places(plan)
@@ -178,7 +178,7 @@ class ViewInputs(Source):
             return Blocker(slowest, f"it has not reached {format_time(last.as_of)} yet, which the view already shows")
         read = {}
         for name, publication in latest.items():
-            found = self._find(name, publication, moment, limit)
+            found = self._find(name, publication, moment)
             if isinstance(found, Blocker):
                 return found
             read[name] = found
@@ -222,31 +222,34 @@ class ViewInputs(Source):
             if (moment := service.exact_as_of(publication)) is not None:
                 yield publication, moment
 
-    def _find(self, name: str, latest: Publication, moment: datetime, limit: datetime) -> Publication | Blocker:
-        """Find the publication at which an input is read for a moment."""
-        each, service = self.settings.inputs[name], self._service(name)
+    def _find(self, name: str, latest: Publication, moment: datetime) -> Publication | Blocker:
+        """Find the publication at which an input is read for a moment, which may be long before all watermarks."""
+        each, service, limit = self.settings.inputs[name], self._service(name), moment + self.settings.slack
         spec = self._pipelines.spec(each)
         if spec.timed and name not in self._views:
             why = service.held_back(spec.name, ReadAt(self._pipelines.ledger(each.pipeline).snapshot(latest), moment))
-            remedy = f"; the lowest watermark of the inputs is {format_time(limit)}: {_LATER}"
+            remedy = f"; all inputs have reached {format_time(limit)}: {_LATER}"
             return latest if why is None else Blocker(name, why, remedy)
-        found = self._shown_at(name, moment) if name in self._views else self._newest_up_to(each.pipeline, limit)
-        if found is None or self._pipelines.has_expired(each.pipeline, found):
-            up_to = format_time(limit)
-            return Blocker(name, f"its publications up to {up_to} have expired; let it keep more (retain)")
-        return found
+        try:
+            found = self._shown_at(name, moment) if name in self._views else self._newest_up_to(each.pipeline, limit)
+        except VersionExpired:  # where the tables' history ends
+            return _expired(name, limit)
+        if found is None:
+            return Blocker(name, f"it has no publication up to {format_time(limit)}", f": {_LATER}")
+        return _expired(name, limit) if self._pipelines.has_expired(each.pipeline, found) else found
 
     def _shown_at(self, name: str, moment: datetime) -> Publication:
         """The newest publication of a view that shows a moment, which it has."""
         return next(publication for publication, shown in self._moments(name) if shown == moment)
 
     def _newest_up_to(self, pipeline: str, limit: datetime) -> Publication | None:
-        """The newest publication whose watermark is not beyond a limit; None if it is not known any more."""
-        with suppress(VersionExpired):  # where the tables' history ends
-            for publication in self._pipelines.ledger(pipeline).publications():
-                if publication.watermark is not None and publication.watermark <= limit:
-                    return publication
-        return None
+        """The newest publication whose watermark is not beyond a limit; None if the first one is later.
+
+        Raises:
+            VersionExpired: it is not known any more.
+        """
+        marked = ((each, each.watermark) for each in self._pipelines.ledger(pipeline).publications())
+        return next((each for each, watermark in marked if watermark is not None and watermark <= limit), None)
 
     def _is_current(self, plan: ViewPlan) -> bool:
         """Whether a plan reads the inputs as they are: they may have been built again or edited since."""
@@ -276,15 +279,16 @@ class ViewInputs(Source):
             found[name] = ReadAt(snapshot, plan.as_of if timed else None)
         return found
 
-    def _before(self, after: Offsets | None) -> Mapping[str, ReadAt]:
+    def _before(self, after: Offsets | None, now: ViewPlan) -> Mapping[str, ReadAt]:
         """The snapshots of the last epoch.
 
-        Empty if they have expired, if the view was edited, or if an input was edited or built again.
+        Empty if they have expired, if the view was edited, or if an input was edited or built again, or is read at an
+        earlier epoch now: up to 0.1.0 a view over views could read it too late.
         """
         if after is None:
             return {}
         plan = ViewPlan.of(after)
-        if plan.settings != self._fingerprint:
+        if plan.settings != self._fingerprint or any(now.inputs[name] < plan.inputs[name] for name in now.inputs):
             return {}
         try:
             self._lease(plan)
@@ -332,6 +336,10 @@ class ViewInputs(Source):
             pin.release()
         pipelines = (each.pipeline for each in self.settings.inputs.values())
         self._pipelines.release_left(pipelines, [pin.publication for pin in self._pins.values()])
+
+
+def _expired(name: str, limit: datetime) -> Blocker:
+    return Blocker(name, f"its publications up to {format_time(limit)} have expired; let it keep more (retain)")
 
 
 def _whole_seconds(span: timedelta) -> timedelta:

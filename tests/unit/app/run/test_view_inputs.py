@@ -11,6 +11,7 @@ import pytest
 
 from headwater.adapters.memory.store import MemoryStore
 from headwater.app.run.alerts import Alerts
+from headwater.app.run.view_inputs import ViewInputs
 from headwater.domain.errors import VersionExpired
 from headwater.domain.ports import Now, Pace
 from headwater.testing.trial import Trial
@@ -59,6 +60,21 @@ inputs = { o = "orders.rows", c = "customers.rows" }
 key = ["id"]
 sql = "SELECT o.id, c.name, o.pieces FROM o JOIN c ON c.id = o.customer"
 """
+OVER_VIEWS = "".join(
+    [
+        '[backend]\nname = "memory"\n',
+        *(
+            f'[sources.{each}]\nkind = "files"\npath = "{each}"\nschema = "k string, at timestamp"\nevent_time = "at"\n'
+            f'[pipelines.of_{each}]\nservice = "retraction"\nsource = "{each}"\ngroup = ["k"]\nupdated_at = "at"\n'
+            'measures = { n = "count(*)" }\nidentity = "none"\n'
+            for each in "abc"
+        ),
+        '[pipelines.pair]\nservice = "materialized_view"\ninputs = { p = "of_a.totals", q = "of_b.totals" }\nkey = ["k"]\n'
+        'sql = "SELECT p.k, p.n AS a, q.n AS b FROM p JOIN q ON p.k = q.k"\n',
+        '[pipelines.both]\nservice = "materialized_view"\ninputs = { v = "pair.rows", t = "of_c.totals" }\nkey = ["k"]\n'
+        'sql = "SELECT v.k, v.a, v.b, t.n AS c FROM v JOIN t ON v.k = t.k"\n',
+    ]
+)
 ALIKE = """
 [backend]
 name = "memory"
@@ -140,7 +156,7 @@ def waits(trial: Trial) -> str:
 
 def remedy(watermark: str) -> str:
     """What an alarm says of an input that cannot be read as of the lowest watermark yet."""
-    lowest = f"the lowest watermark of the inputs is 2024-03-01T{watermark}:00Z"
+    lowest = f"all inputs have reached 2024-03-01T{watermark}:00Z"
     return f'; {lowest}: wait for a later change of each input, or set align = "newest"'
 
 
@@ -289,6 +305,7 @@ class TestAlarms:
             assert trial.reader.view("lines").rows() == [(1, "bob", 2)]
 
 
+@pytest.mark.lengthy
 class TestLeases:
     """The orders keep one version beside what somebody holds."""
 
@@ -428,6 +445,7 @@ class TestLeases:
         assert sorted(changes) == [("+I", 20, 20), ("+I", 30, 30)]
 
 
+@pytest.mark.lengthy
 class TestSharedNames:
     """Earlier versions gave one name to two values or two indexes, so that rows were wrong."""
 
@@ -470,6 +488,56 @@ class TestSharedNames:
         for name in ("values", "indexes"):
             whole = trial.reader.view(f"{name}.recomputed").sort("epoch")["whole"].to_list()
             assert whole == [True, False, True, False]
+
+
+class TestViewsOverViews:
+    """The input that is a view sets the moment, which may be long before the watermarks of the others."""
+
+    def arrive(self, trial: Trial, **times: Sequence[str]) -> None:
+        for source, each in times.items():
+            trial.feed(source, [json.dumps({"k": "x", "at": f"2024-03-01T{time}:00Z"}) for time in each])
+        trial.run()
+
+    def shown(self, trial: Trial) -> list[tuple[Any, ...]]:
+        return trial.reader.view("both.rows").rows()
+
+    @pytest.fixture(params=["at", "before"])
+    def views(self, request: pytest.FixtureRequest, trial: Trial) -> Trial:
+        trial.deploy(OVER_VIEWS)
+        for view in ("pair", "both"):
+            trial.set(f"pipelines.{view}.align", f'"{request.param}"')
+        return trial
+
+    def test_another_input_is_read_at_the_moment_that_the_view_shows(self, views: Trial) -> None:
+        self.arrive(views, a=["10:00"], b=["10:00"], c=["10:00"])
+        self.arrive(views, a=["12:00"], b=["12:00"])
+        for time in ("11:00", "11:30"):
+            self.arrive(views, c=[time])
+            assert self.shown(views) == [("x", 1, 1, 1)]
+        self.arrive(views, c=["12:00"])
+        assert self.shown(views) == [("x", 2, 2, 4)]
+
+    def test_an_input_that_begins_later_is_waited_for(self, views: Trial) -> None:
+        self.arrive(views, a=["10:00"], b=["10:00"])
+        self.arrive(views, a=["12:00"], b=["12:00"], c=["11:00"])
+        held, _ = alarms(views, "both")
+        assert held.startswith("held back by input t: it has no publication up to 2024-03-01T10:00:00Z: wait for")
+        self.arrive(views, c=["12:00"])
+        assert self.shown(views) == [("x", 2, 2, 2)]
+        assert alarms(views, "both") == ()
+
+    def test_rows_that_earlier_versions_read_too_late_become_right_by_the_next_run(
+        self, views: Trial, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as earlier:
+            earlier.setattr(ViewInputs, "_newest_up_to", lambda self, pipeline, _: self._pipelines.latest(pipeline))
+            self.arrive(views, a=["10:00"], b=["10:00"], c=["10:00"])
+            self.arrive(views, a=["12:00"], b=["12:00"], c=["11:00"])
+            assert self.shown(views) == [("x", 1, 1, 2)]
+        views.run()
+        assert self.shown(views) == [("x", 1, 1, 1)]
+        self.arrive(views, c=["12:00"])
+        assert self.shown(views) == [("x", 2, 2, 3)]
 
 
 _VIEWS = "headwater.domain.service.materialized_view"
