@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from datetime import UTC, datetime
+from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Any, cast
 
@@ -197,7 +198,8 @@ _WIDE_ROWS = """
 """
 
 
-def test_small_batches_of_a_stream_run_without_spark(tmp_path: Path, program_session: SparkSession) -> None:
+@pytest.mark.parametrize("by", ["foreach_batch", "push"])
+def test_small_frames_of_spark_run_without_it(by: str, tmp_path: Path, program_session: SparkSession) -> None:
     """They have the same rows, and the same dead letters, as those that are too large for that."""
     ends = ((0, 0), (0, 40), (20, 300), (300, 301))
     batches = [program_session.sql(f"{_WIDE_ROWS} FROM range({low}, {high})") for low, high in ends]
@@ -211,7 +213,7 @@ def test_small_batches_of_a_stream_run_without_spark(tmp_path: Path, program_ses
             (runner,) = headwater.start()
             assert isinstance(runner, AutoRunner)
             runner.limit = limit
-            epoch = headwater.foreach_batch("ranked")
+            epoch = headwater.foreach_batch("ranked") if by == "foreach_batch" else partial(_push, headwater)
             for number, batch in enumerate(batches):
                 epoch(batch, number)
                 epoch(batch, number)
@@ -227,7 +229,13 @@ def test_small_batches_of_a_stream_run_without_spark(tmp_path: Path, program_ses
     assert all(found[0])
 
 
-def test_a_batch_of_a_stream_is_computed_once(tmp_path: Path, program_session: SparkSession) -> None:
+def _push(headwater: Headwater, frame: Any, number: int) -> None:
+    (source,) = headwater.deployment.sources
+    headwater.push(source, frame, number=number)
+
+
+@pytest.mark.parametrize("by", ["foreach_batch", "push"])
+def test_a_frame_of_spark_is_computed_once(by: str, tmp_path: Path, program_session: SparkSession) -> None:
     """Also if it turns out to be too large for the local engine."""
     config = tmp_path / "deploy.toml"
     config.write_text(ranked_contracts(backend='name = "delta"\npath = "lake"\nengine = "auto"\n', source=STREAM))
@@ -245,7 +253,7 @@ def test_a_batch_of_a_stream_is_computed_once(tmp_path: Path, program_session: S
         batch = rows.select(
             "project", counted("contract").alias("contract"), lit(datetime(2024, 3, 1, 9, tzinfo=UTC)).alias("signed")
         )
-        epoch = headwater.foreach_batch("ranked")
+        epoch = headwater.foreach_batch("ranked") if by == "foreach_batch" else partial(_push, headwater)
         for number, limit in enumerate((2**30, 0)):
             cast("AutoRunner", runner).limit = limit
             epoch(batch, number)

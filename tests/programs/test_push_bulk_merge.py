@@ -6,6 +6,7 @@ import json
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+import narwhals as nw
 import polars as pl
 import pytest
 
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from headwater.app.run.report import EpochReport
+
 
 @pytest.fixture
 def open_program(tmp_path: Path) -> Callable[..., Headwater]:
@@ -27,8 +30,8 @@ def open_program(tmp_path: Path) -> Callable[..., Headwater]:
         (tmp_path / "bulk" / f"{chunk}.json").write_text(json.dumps({"id": 100 + chunk, "v": chunk}) + "\n")
     bulk = {"path": tmp_path / "bulk", "format": "json", "search_ts": "2024-03-01T00:00:00Z"}
 
-    def start(engine: str = "local") -> Headwater:
-        headwater = Headwater(backend="delta", engine=engine, path=tmp_path / "lake")
+    def start(engine: str = "local", report: Callable[[EpochReport], None] = lambda _: None) -> Headwater:
+        headwater = Headwater(backend="delta", engine=engine, path=tmp_path / "lake", report=report)
         headwater.stream("changes", schema="id bigint, v bigint, at timestamp", event_time="at")
         headwater.bulk_merge("merged", changelog="changes", key=["id"], columns=["v"], bulk=bulk)
         return headwater
@@ -88,17 +91,27 @@ def test_a_repeated_number_reads_no_chunk(open_program: Callable[..., Headwater]
 
 @pytest.mark.delta
 @pytest.mark.contract
-def test_batches_of_a_query_are_the_changes(spark: SparkSession, open_program: Callable[..., Headwater]) -> None:
+@pytest.mark.parametrize("engine", ["auto", "spark"])
+@pytest.mark.parametrize("by", ["foreach_batch", "push"])
+def test_frames_of_spark_are_the_changes(
+    by: str, engine: str, spark: SparkSession, open_program: Callable[..., Headwater]
+) -> None:
+    reports: list[EpochReport] = []
+
     def hand_over(id_: int) -> None:
-        headwater = open_program(engine="spark")
-        at = f"timestamp_ltz '2024-03-02 0{id_}:00:00Z'"
-        headwater.foreach_batch("merged")(spark.sql(f"SELECT {id_}L id, {id_}L v, {at} at"), id_)
+        headwater, at = open_program(engine, reports.append), f"timestamp_ltz '2024-03-02 0{id_}:00:00Z'"
+        rows = spark.sql(f"SELECT {id_}L id, {id_}L v, {at} at")
+        if by == "push":
+            headwater.push("changes", rows, number=id_)
+        else:
+            headwater.foreach_batch("merged")(rows, id_)
 
     hand_over(0)
-    die_before_publishing(lambda: open_program(engine="spark").run(until_idle=True))
+    die_before_publishing(lambda: open_program(engine).run(until_idle=True))
     hand_over(1)
-    hand_over(1)
-    headwater = open_program(engine="spark")
+    hand_over(1)  # reads no chunk, either
+    assert [each.engine for each in reports] == ["local" if engine == "auto" else None] * 2
+    headwater = open_program(engine)
     headwater.run(until_idle=True)
-    found = headwater.view("merged").select("id", "v").collect()
-    assert sorted(map(tuple, found)) == [(0, 0), (1, 1), (100, 0), (101, 1), (102, 2), (103, 3)]
+    found = nw.from_native(headwater.view("merged")).lazy().select("id", "v").collect("polars")
+    assert sorted(found.rows()) == [(0, 0), (1, 1), (100, 0), (101, 1), (102, 2), (103, 3)]

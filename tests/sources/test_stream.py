@@ -252,7 +252,7 @@ class TestStream:
             assert ranks(headwater) == dict.fromkeys(range(4), 1)
 
     @pytest.mark.parametrize(
-        ("by", "engine"), [("push", "spark"), ("foreach_batch", "spark"), ("foreach_batch", "auto")]
+        ("by", "engine"), [("push", "spark"), ("push", "auto"), ("foreach_batch", "spark"), ("foreach_batch", "auto")]
     )
     def test_a_frame_that_differs_at_each_try_has_the_rows_of_one(
         self, by: str, engine: str, spark: SparkSession, config: Path, monkeypatch: pytest.MonkeyPatch

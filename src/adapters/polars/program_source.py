@@ -9,7 +9,6 @@ from attrs import define
 
 from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import EngineLimit
-from ...domain.ports import Source
 from ..records.dead_letters import FrameDeadLetters
 from ..records.polars_rows import polars_dead_letters, polars_rows
 from ..records.program_frames import is_of_spark
@@ -18,19 +17,14 @@ from ..records.program_source import LentRows, ProgramSource
 
 @define(eq=False)
 class PolarsProgramSource(ProgramSource):
-    """The source of a pipeline that `Headwater.push` feeds, or `Headwater.foreach_batch` with small batches."""
-
-    def borrow(self, source: Source) -> None:
-        """See `Source.borrow`."""
-        assert isinstance(source, ProgramSource)
-        self._frame = source.lend()
+    """The source of a pipeline that `Headwater.push` or, with small batches, `Headwater.foreach_batch` feeds."""
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of the pushed frame.
 
         Raises:
             BadInput: a declared column is missing, or its type could lose values.
-            EngineLimit: it is a pushed frame of Spark, or a batch with too many rows.
+            EngineLimit: it is a frame of Spark, and there is no Spark here or it has too many rows.
         """
         frame = self.frame_of(offsets)
         if isinstance(frame.rows, LentRows):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 from uuid import uuid4
 
@@ -15,7 +15,7 @@ from narwhals.exceptions import DuplicateError
 
 from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.errors import BadInput, EpochConflict, NotSupported, SourceChanged
-from ...domain.ports import Now, PushedFrame, StreamSource, other_kind
+from ...domain.ports import Now, PushedFrame, Source, StreamSource, other_kind
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import Schema
 from .decoder import ROWS_A_BATCH
@@ -106,10 +106,22 @@ class ProgramSource(StreamSource):
         number = None if frame.number is None else whole_number(frame.number)
         batch = query_batch(frame.rows)
         self._frame = ProgramFrame(_PUSHED, number, frame.rows, batch=batch, id=frame.id, claimed=frame.claimed)
+        with self.holding():
+            yield
+
+    @contextmanager
+    def holding(self) -> Iterator[None]:
+        """A block at whose end the frame that the program has handed over is dropped."""
         try:
             yield
         finally:
             self.forget()
+
+    def borrow(self, lender: Source) -> AbstractContextManager[None]:
+        """See `Source.borrow`."""
+        assert isinstance(lender, ProgramSource)
+        self._frame = lender.lend()
+        return self.holding()
 
     def lend(self) -> ProgramFrame:
         """The frame that the program has handed over, for the source of another engine; see `Source.borrow`."""

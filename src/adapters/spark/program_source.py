@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any
 
@@ -51,10 +52,10 @@ class SparkProgramSource(ProgramSource):
     _unread: DataFrame | None = field(init=False, default=None)
     """The computed rows of the frame that was handed over, if they are too many to lend and were not read since."""
 
-    def submit(self, query: str | None, batch: int, rows: DataFrame) -> None:
-        self._unread = None
+    def submit(self, query: str | None, batch: int, rows: DataFrame) -> AbstractContextManager[None]:
         of = None if query else query_batch(rows)
         self._frame = ProgramFrame(query or (of.query if of else BY_HAND), batch, rows, batch=of)
+        return self.holding()
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
         """The rows of the frame that the program has handed over. Frames of Spark have exactly the declared types.
@@ -94,6 +95,7 @@ class SparkProgramSource(ProgramSource):
 
     def forget(self) -> None:
         super().forget()
+        self._unread = None
         self._release()
 
     def reread(self, letters: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
-from ...adapters.records.program_frames import published_with_error
+from ...adapters.records.program_frames import is_of_spark, published_with_error
 from ...domain.errors import ConfigError, EngineLimit
-from ...domain.ports import PushedFrame
+from ...domain.ports import PushedFrame, Source
 from ..sources.stream import NO_STREAMS
 from .runner import Runner
 
@@ -16,22 +18,14 @@ def function_of_batches(runner: Runner) -> Callable[[Any, int], None]:
     """See `Pipeline.foreach_batch`."""
     if runner.source.push is None:
         raise _reads_itself(runner)
-    source = runner.for_large().source
+    source = runner.large.source
     submit = source.submit
     if submit is None:
         raise NO_STREAMS.error("the engine of this backend")
 
-    def epoch(of_engine: Runner) -> bool:
-        if of_engine.source is not source:
-            if of_engine.source.borrow is None:
-                raise EngineLimit("the batch is one of Spark")
-            of_engine.source.borrow(source)
-        return Runner.advance(of_engine, idle=False)  # else a repeated batch may publish an epoch
-
     def take(rows: Any, batch: int) -> None:
-        with runner.turn:
-            submit(None, batch, rows)
-            runner.do(epoch)
+        with runner.turn, submit(None, batch, rows):
+            runner.do(partial(_run_lent, source))
 
     return take
 
@@ -43,20 +37,30 @@ def push(runner: Runner, frame: PushedFrame) -> bool:
         ConfigError: the pipeline reads its source itself; or the frame has no number, and the last one is published
             although its push ended with an error.
     """
-
-    def epoch(of_engine: Runner) -> bool:
-        hand_over = of_engine.source.push
-        if hand_over is None:
-            raise _reads_itself(runner)
-        with hand_over(frame):
-            return Runner.advance(of_engine, idle=False)  # see `function_of_batches`
-
+    source = runner.large.source if is_of_spark(frame.rows) else runner.source
+    hand_over = source.push
+    if hand_over is None:
+        raise _reads_itself(runner)
     with runner.turn:
         _check_failed_pushes(runner, frame)
         runner.failed_pushes.add(frame.id)  # until it has ended without an error; Ctrl-C is one, too
-        published = runner.do(epoch)
+        with hand_over(frame):
+            published = runner.do(partial(_run_lent, source))
         runner.failed_pushes.clear()
         return published
+
+
+def _run_lent(lender: Source, runner: Runner) -> bool:
+    """Run the epoch of a frame that was handed over to a source; that of another engine borrows it.
+
+    Raises:
+        EngineLimit: it cannot.
+    """
+    borrow = runner.source.borrow
+    if borrow is None:
+        raise EngineLimit("the frame is one of another engine")
+    with nullcontext() if runner.source is lender else borrow(lender):
+        return Runner.advance(runner, idle=False)  # else a repeated frame may publish an epoch
 
 
 def last_frame(runner: Runner) -> tuple[int, str | None]:

@@ -149,16 +149,18 @@ class RebuildCheck(Protocol):
 class Source(DeadLetterReader, RebuildCheck, Protocol):
     """What a pipeline reads, in epochs. Each epoch reads from one offset to another."""
 
-    submit: Callable[[str | None, int, Any], None] | None = None
+    submit: Callable[[str | None, int, Any], AbstractContextManager[None]] | None = None
     """Hands over a batch of a user's Spark program (``foreachBatch``) for the next epoch; None if it cannot.
 
+    It is here from the call on; the end of a block on the result drops it.
     Its arguments are the streaming query that the batch belongs to, None if the batch itself tells; the batch's number,
     which increases within a query (a batch that is published already is skipped; of an older checkpoint of the query it
     is refused); and the engine's own frame.
     """
 
-    borrow: Callable[[Source], None] | None = None
-    """Takes the batch that was handed over to the source of another engine (`submit`); None if it cannot.
+    borrow: Callable[[Source], AbstractContextManager[None]] | None = None
+    """Takes the frame that was handed over to the source of another engine, for an epoch inside the block; None if it
+    cannot.
 
     If its rows are too many for this one, reading them is an `EngineLimit`.
     """

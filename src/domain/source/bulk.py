@@ -70,24 +70,28 @@ class BulkGroup(Source):
     bulk: BulkSource
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
-    submit: Callable[[str | None, int, Any], None] | None = field(init=False)
+    submit: Callable[[str | None, int, Any], AbstractContextManager[None]] | None = field(init=False)
+    borrow: Callable[[Source], AbstractContextManager[None]] | None = field(init=False)
     push: Callable[[PushedFrame], AbstractContextManager[None]] | None = field(init=False)
-    _pushing: bool = field(init=False, default=False)
+    _handed_over: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
-        self.format, self.reread_formats = self.changelog.format, self.changelog.reread_formats
-        self.submit, self.push = self.changelog.submit, self._push if self.changelog.push else None
+        changes = self.changelog
+        self.format, self.reread_formats = changes.format, changes.reread_formats
+        submit, borrow, push = changes.submit, changes.borrow, changes.push
+        self.submit = submit and (lambda query, batch, rows: self._holding(submit(query, batch, rows)))
+        self.borrow = borrow and (lambda lender: self._holding(borrow(_changelog(lender))))
+        self.push = push and (lambda frame: self._holding(push(frame)))
 
     @contextmanager
-    def _push(self, frame: PushedFrame) -> Iterator[None]:
-        """Hand a frame to the changelog; see `Source.push`."""
-        assert self.changelog.push is not None
-        with self.changelog.push(frame):
-            self._pushing = True
+    def _holding(self, handed_over: AbstractContextManager[None]) -> Iterator[None]:
+        """The block in which the changelog has a frame of the program."""
+        with handed_over:
+            self._handed_over = True
             try:
                 yield
             finally:
-                self._pushing = False
+                self._handed_over = False
 
     def last_frame(self, after: Offsets | None) -> tuple[int, str | None]:
         return self.changelog.last_frame((after or {}).get(CHANGELOG))
@@ -96,11 +100,11 @@ class BulkGroup(Source):
         """The next range of each member; None if neither has anything to read.
 
         A chunk whose rows would have to wait for the watermark may be read later. A frame that is published already
-        plans no chunk: the repeat of a push changes nothing.
+        plans no chunk: its repeat changes nothing.
         """
         so_far = after or {}
         changes = self.changelog.plan(so_far.get(CHANGELOG), now)
-        if changes is None and self._pushing:
+        if changes is None and self._handed_over:
             return None
         planned = {CHANGELOG: changes, BULK: self.bulk.plan(so_far.get(BULK), now.watermark)}
         return join_ranges(after, planned, {CHANGELOG: self.changelog})
@@ -178,6 +182,12 @@ class BulkGroup(Source):
         if self.bulk.repeatable:  # this process finds unreadable chunks only by planning them
             self.bulk.plan((after or {}).get(BULK), now.watermark)
         return map(Alarm, self.bulk.trouble)
+
+
+def _changelog(source: Source) -> StreamSource:
+    """The changelog of a source that is such a group, too."""
+    assert isinstance(source, BulkGroup)
+    return source.changelog
 
 
 def _may_be_damage(error: Exception) -> bool:
