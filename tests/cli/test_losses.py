@@ -52,6 +52,17 @@ def test_a_run_that_loses_all_of_a_few_rows_says_so(folder: Path, caplog: pytest
     ]
 
 
+def test_the_sum_of_a_run_says_which_of_its_rows_it_gives_reasons_of(
+    folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert run(folder, [*good(19), NO_NUMBER], [BAD]) == 0
+    summary = warned(caplog)[-1]
+    assert summary.startswith(
+        "ranked: in this run 2 of 21 rows (10 %) became dead letters, 1 of them in epochs beyond dead_letter_limit: 1 x"
+        " not JSON"
+    )
+
+
 def test_a_rebuild_sums_up_once(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
     assert run(folder, [*good(2), NO_NUMBER], backend='name = "delta"\nengine = "local"\npath = "lake"\n') == 0
     caplog.clear()

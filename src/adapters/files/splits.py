@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from attrs import frozen
 
-from ...domain.errors import BadInput, SourceChanged
+from ...domain.errors import BadInput, HeadwaterError, SourceChanged, SourceUnavailable
 from ...domain.source.conversion import Undecodable
 from ...domain.source.csv_format import CsvFormat
 from ...domain.source.record_spec import RecordSpec
@@ -106,10 +106,23 @@ def read_parquet(split: Split, spec: RecordSpec, rows_a_batch: int = ROWS_A_BATC
 @contextmanager
 def _explain_errors(split: Split) -> Iterator[None]:
     try:
-        yield
+        with _explain_faults(split.path):
+            yield
     except FileNotFoundError as error:
         check_not_away(Path(split.path).parent)
         raise SourceChanged(f"file {split.path} was removed while it was read; put it back") from error
+
+
+@contextmanager
+def _explain_faults(path: Path | str) -> Iterator[None]:
+    """Translate errors of the disk, but for a missing file."""
+    try:
+        yield
+    except (HeadwaterError, FileNotFoundError):
+        raise
+    except OSError as error:
+        reason = error.strerror or error
+        raise SourceUnavailable(f"cannot read file {path}: {reason}; check the disk, and who may read it") from error
 
 
 def check(path: Path, spec: RecordSpec) -> None:
@@ -118,11 +131,13 @@ def check(path: Path, spec: RecordSpec) -> None:
     Raises:
         BadInput: a declared column is missing, its type does not fit, or the file is damaged.
         FileNotFoundError: the file is missing.
+        SourceUnavailable: it cannot be reached.
     """
-    if spec.format == "parquet":
-        parquet.check(path, spec)
-    elif spec.format == "csv":
-        header(path, spec)
+    with _explain_faults(path):
+        if spec.format == "parquet":
+            parquet.check(path, spec)
+        elif spec.format == "csv":
+            header(path, spec)
 
 
 def _cut(ordinal: int, path: Path) -> list[Split]:

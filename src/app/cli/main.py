@@ -27,7 +27,7 @@ from click.shell_completion import shell_complete
 
 from ...domain.errors import ConfigError, HeadwaterError, WaitTimeout, with_place
 from ..api import Headwater
-from ..config import load
+from ..config import Deployment, load
 from ..config.json_schema import json_schema
 from ..config.template import template
 from ..read.find_view import find_pipelines
@@ -167,11 +167,23 @@ def run(*, config: str | None, pipelines: Sequence[str], until_idle: bool, show:
             headwater.find(name)
         named = pipelines or None
         # Spark takes over the interrupt signal when it starts, so it must have started before ours is set.
-        headwater.start(named)
+        for runner in headwater.start(named):
+            _warn_of_programs(runner.pipeline, headwater.deployment)
         with graceful_stop(headwater, "this epoch"), bars:
             headwater.run(named, until_idle=until_idle)
         for name in show:
             print_answer(headwater.answer(name), form, title=name if len(show) > 1 else None)
+
+
+def _warn_of_programs(pipeline: str, deployment: Deployment) -> None:
+    """Warn of sources that only a program feeds; an epoch may still follow the clock, or read a chunk."""
+    for name in dict.fromkeys(deployment.pipelines[pipeline].sources):
+        if deployment.sources[name].input.submitted:
+            print_message(
+                f'{pipeline}: source {name!r} is of kind "stream": a Python program hands over its rows, by `push` or'
+                " `foreach_batch`; this run reads none of it",
+                WARNING,
+            )
 
 
 def _split(show: Sequence[str]) -> tuple[Sequence[str], str, Sequence[str]]:

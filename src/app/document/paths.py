@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import errno
+from os.path import realpath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from ...domain.errors import ConfigError
 
 _FILE = "file"
+_NO_PATH = (errno.ELOOP, errno.ENAMETOOLONG)
 
 
 def without_file_scheme(text: str) -> str:
@@ -41,12 +44,22 @@ def resolve(text: str, folder: Path) -> str:
     """Make a path absolute: relative paths start from a folder, URIs stay unchanged.
 
     Raises:
-        ConfigError: see `without_file_scheme`; or it begins with ``~``.
+        ConfigError: see `without_file_scheme`; or it begins with ``~``, or no file system can have it.
     """
     path = without_file_scheme(text)
     if path == "~" or path.startswith("~/"):
         raise ConfigError(f"{text!r}: ~ is not replaced here; write the whole path of the folder, or use ${{HOME}}")
-    return path if "://" in path else str((folder / path).resolve())
+    return path if "://" in path else _absolute(folder / path)
+
+
+def _absolute(path: Path) -> str:
+    found = realpath(path)
+    try:
+        Path(found).stat()
+    except OSError as error:  # most mean that nothing is there yet, and are told by who uses the path
+        if error.errno in _NO_PATH:
+            raise ConfigError(f"{str(path)!r} cannot be a path: {error.strerror}") from error
+    return found
 
 
 def check_local(text: str) -> str:

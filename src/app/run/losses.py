@@ -41,7 +41,10 @@ class Losses:
     limit: dead_letter.Limit
     stop: int
     _tally: Tally = field(init=False, factory=Tally)
+    _losses: Tally = field(init=False, factory=Tally)
+    """The rows of the epochs that exceed the limit …"""
     _reasons: Counter[str] = field(init=False, factory=Counter)
+    """… and the reasons of their dead letters."""
     _warned: bool = field(init=False, default=False)
     _summarized: int = field(init=False, default=0)
 
@@ -90,6 +93,7 @@ class Losses:
             )
         if loss is None:
             return
+        self._losses = self._losses.plus(loss.tally.rows, loss.tally.dead_letters)
         self._reasons.update(dict(loss.reasons))
         _log.warning(
             "%s epoch %d: %s became dead letters, more than dead_letter_limit = %s: %s",
@@ -104,10 +108,12 @@ class Losses:
         """Log the dead letters of the run at its end, if an epoch exceeded the limit; again only if more have come."""
         if self._reasons and self._tally.dead_letters != self._summarized:
             self._summarized = self._tally.dead_letters
+            beyond = f", {self._losses.dead_letters:,} of them in epochs beyond dead_letter_limit"
             _log.warning(
-                "%s: in this run %s became dead letters: %s; `headwater dead-letters` lists them",
+                "%s: in this run %s became dead letters%s: %s; `headwater dead-letters` lists them",
                 self.pipeline,
                 _share(self._tally),
+                "" if self._losses.dead_letters == self._tally.dead_letters else beyond,
                 _list_counts(self._reasons.most_common(_REASONS)),
             )
 

@@ -241,7 +241,7 @@ class LocalDeltaBackend(_LocalBackend):
     """Tables in Delta Lake, in a folder of this machine, frames of Polars: no JVM."""
 
     gaps = (*PolarsSources.gaps, _NO_LOG)
-    packages = MappingProxyType({"deltalake": "delta"})
+    packages = MappingProxyType({"deltalake": "delta-local"})
 
     @singleton
     @provider
@@ -256,6 +256,12 @@ class BucketDeltaBackend(LocalDeltaBackend):
     """The same in a bucket of an object store."""
 
     packages = MappingProxyType({**LocalDeltaBackend.packages, "obstore": "s3"})
+
+    @singleton
+    @provider
+    def store(self, deployment: Deployment) -> KeptStore:
+        with require("obstore", extra="s3"):
+            return super().store(deployment)
 
 
 class DeltaBackend(_TwoEngines):

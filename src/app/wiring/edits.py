@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack
 from enum import Enum
 from functools import cached_property
-from pathlib import Path
 
 from attrs import define, field, frozen
 
@@ -30,7 +29,7 @@ from .blueprints import in_order
 from .engine_parts import EngineParts
 from .sinks import read_receipt
 from .sources import PolarsSources
-from .table_formats import check_format, tables_in
+from .table_formats import check_format, folders_at, tables_in
 
 
 class Verdict(Enum):
@@ -267,8 +266,7 @@ def _removed(deployment: Deployment, store: KeptStore) -> Iterator[Edit]:
 
     They are of pipelines that are not declared, and of generations that are not current.
     """
-    root = Path(deployment.backend.path or "")
-    for folder in sorted(root.iterdir()) if root.is_dir() else ():
+    for folder in folders_at(deployment):
         pipeline, generation = generation_of(folder.name)
         if pipeline in deployment.pipelines:
             there = read_generations(store, pipeline)

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from ...adapters.shared.local_files import translate_errors
 from ...adapters.shared.table_folders import LOGS
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, add_place
 from ...domain.ledger.generation import SEPARATOR
 from ..config import Deployment
+
+
+def folders_at(deployment: Deployment) -> Sequence[Path]:
+    """What is at the path of a deployment, sorted by name; nothing if it is no folder of this machine.
+
+    Raises:
+        StoreUnavailable: it cannot be listed.
+    """
+    root = Path(deployment.backend.path or "")
+    with add_place("backend.path"), translate_errors("read", root):
+        return sorted(root.iterdir()) if root.is_dir() else ()
 
 
 def tables_in(folder: Path) -> Iterator[tuple[str, str]]:
@@ -25,10 +37,10 @@ def check_format(deployment: Deployment, pipeline: str) -> None:
     Raises:
         ConfigError: names the folder and the other format.
     """
-    own, root = deployment.backend.name.partition("-")[0], Path(deployment.backend.path or "")
-    if own not in LOGS or not root.is_dir():
+    own = deployment.backend.name.partition("-")[0]
+    if own not in LOGS:
         return
-    folders = [each for each in root.iterdir() if each.name.partition(SEPARATOR)[0] == pipeline]
+    folders = [each for each in folders_at(deployment) if each.name.partition(SEPARATOR)[0] == pipeline]
     formats = {form: folder for folder in folders for _, form in tables_in(folder)}
     if formats and own not in formats:
         form, folder = formats.popitem()

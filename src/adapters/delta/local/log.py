@@ -304,7 +304,7 @@ class LocalLog(FollowedLog):
             from deltalake import DeltaTable
             from deltalake.exceptions import DeltaError
         except ImportError as error:
-            raise NotInstalled("deltalake is not installed: run pip install 'headwater[delta]'") from error
+            raise NotInstalled("deltalake is not installed: run pip install 'headwater[delta-local]'") from error
         if unquote(self.path) != self.path:  # delta-rs would read the log of another folder
             raise OSError("the package deltalake takes a percent sign in a path for an escape; rename the folder")
         try:

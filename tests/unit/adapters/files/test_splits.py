@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 
 from headwater.adapters.files import splits
 from headwater.adapters.files.splits import Split, read
 from headwater.adapters.records.shapes.decoder import ShapeDecoder
+from headwater.domain.errors import SourceUnavailable
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 
@@ -52,3 +54,15 @@ def test_blocks_and_splits(name: str, tmp_path: Path, monkeypatch: pytest.Monkey
             assert rows(path) == whole
             for cut in range(0, len(content), 31):
                 assert rows(path, 0, cut) + rows(path, cut) == whole
+
+
+@pytest.mark.parametrize("format_", ["json", "csv"])
+def test_a_file_that_the_disk_does_not_hand_out(format_: str, tmp_path: Path) -> None:
+    (folder := tmp_path / f"0.{format_}").mkdir()
+    spec = evolve(SPEC, format=format_)
+    told = rf"^cannot read file {folder}: .*; check the disk, and who may read it$"
+    with pytest.raises(SourceUnavailable, match=told):
+        list(read(Split(0, str(folder), 0, 1), ShapeDecoder(spec)))
+    if format_ == "csv":  # its header is looked at before
+        with pytest.raises(SourceUnavailable, match=told):
+            splits.check(folder, spec)

@@ -72,6 +72,24 @@ class TestRun:
         assert err.splitlines()[1].startswith("ranked epoch 1: 1 rows in, ")
         assert "watermark 2024-03-02T09:00:00Z, 0 files waiting" in err
 
+    def test_a_source_that_a_program_feeds_is_told(self, config, capsys):
+        text = CONFIG.replace('kind = "files"\npath = "in"\n', 'kind = "stream"\n').replace('poll = "1h"\n', "")
+        Path(config).write_text(text)
+        assert main(["run", config, "--until-idle"]) == 0
+        assert """ranked: source 'contracts' is of kind "stream": a Python program hands""" in capsys.readouterr().err
+
+    def test_a_folder_of_tables_that_cannot_be_listed(self, kept, capsys, monkeypatch):
+        Path(kept).write_text(CONFIG.replace('name = "memory"', 'name = "delta"\nengine = "local"\npath = "lake"'))
+        (lake := Path(kept).with_name("lake")).mkdir()
+
+        def refuse(folder):
+            raise PermissionError(errno.EACCES, "Permission denied", str(folder))
+
+        monkeypatch.setattr(Path, "iterdir", refuse)
+        assert main(["run", kept, "--until-idle"]) != 0
+        told = f"headwater: backend.path: cannot read {lake}: Permission denied; check the disk, and who may read"
+        assert capsys.readouterr().err.splitlines() == [told]
+
     def test_shows_several_views_under_their_names(self, config, capsys):
         assert main(["run", config, "ranked", "--until-idle", "--show", "ranked.top", "ranked.dead_letters"]) == 0
         out = capsys.readouterr().out.splitlines()

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import pytest
 
-from headwater.app.document.paths import without_file_scheme
+from headwater.app.document.paths import resolve, without_file_scheme
 from headwater.domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -35,3 +40,12 @@ def test_a_file_uri_is_a_path(text: str, path: str) -> None:
 def test_what_is_no_path_is_refused(text: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         without_file_scheme(text)
+
+
+def test_what_no_file_system_has_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ConfigError, match=r"/loop' cannot be a path: Too many levels of symbolic links"):
+        resolve("loop", tmp_path)
+    with pytest.raises(ConfigError, match="x' cannot be a path: File name too long"):
+        resolve("x" * 300, tmp_path)
+    assert resolve("not/there", tmp_path) == str(tmp_path / "not" / "there")

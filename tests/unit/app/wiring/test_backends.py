@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
-from headwater.app.config import BackendSettings
+from headwater.app.config import BackendSettings, load_tables
 from headwater.app.wiring import backends
 from headwater.app.wiring.backends import BucketDeltaBackend, DeltaBackend, HudiMorBackend
-from headwater.domain.errors import ConfigError
+from headwater.domain.errors import ConfigError, NotInstalled
 
 
 def settings(path: str, engine: str | None = None) -> BackendSettings:
@@ -40,3 +42,11 @@ def test_tables_in_an_object_store(address: str, monkeypatch: pytest.MonkeyPatch
 def test_the_local_engine_elsewhere(backend: type[backends._TwoEngines], address: str, told: str) -> None:
     with pytest.raises(ConfigError, match=told):
         backend.chosen(settings(address, "local"))
+
+
+def test_an_object_store_without_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "headwater.adapters.delta.local.bucket", raising=False)
+    monkeypatch.setitem(sys.modules, "obstore", None)
+    deployment = load_tables({"backend": {"name": "delta", "engine": "local", "path": "s3://lake/x"}}, {}, whole=False)
+    with pytest.raises(NotInstalled, match=r"^obstore is not installed: run pip install 'headwater\[s3\]'$"):
+        BucketDeltaBackend().store(deployment)
