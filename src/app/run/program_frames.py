@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any
 
@@ -51,16 +51,17 @@ def push(runner: Runner, frame: PushedFrame) -> bool:
 
 
 def _run_lent(lender: Source, runner: Runner) -> bool:
-    """Run the epoch of a frame that was handed over to a source; that of another engine borrows it.
-
-    Raises:
-        EngineLimit: it cannot.
-    """
-    borrow = runner.source.borrow
-    if borrow is None:
-        raise EngineLimit("the frame is one of another engine")
-    with nullcontext() if runner.source is lender else borrow(lender):
+    """Run the epoch of a frame that was handed over to a source, perhaps that of another engine."""
+    with _lent(lender, runner.source):
         return Runner.advance(runner, idle=False)  # else a repeated frame may publish an epoch
+
+
+def _lent(lender: Source, source: Source) -> AbstractContextManager[None]:
+    if source is lender:
+        return nullcontext()
+    if source.borrow is None:
+        raise EngineLimit("the frame is one of another engine")
+    return source.borrow(lender)
 
 
 def last_frame(runner: Runner) -> tuple[int, str | None]:

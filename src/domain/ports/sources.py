@@ -152,17 +152,15 @@ class Source(DeadLetterReader, RebuildCheck, Protocol):
     submit: Callable[[str | None, int, Any], AbstractContextManager[None]] | None = None
     """Hands over a batch of a user's Spark program (``foreachBatch``) for the next epoch; None if it cannot.
 
-    It is here from the call on; the end of a block on the result drops it.
     Its arguments are the streaming query that the batch belongs to, None if the batch itself tells; the batch's number,
     which increases within a query (a batch that is published already is skipped; of an older checkpoint of the query it
-    is refused); and the engine's own frame.
+    is refused); and the engine's own frame. The source has it from the call on, until the end of a block on the result.
     """
 
     borrow: Callable[[Source], AbstractContextManager[None]] | None = None
-    """Takes the frame that was handed over to the source of another engine, for an epoch inside the block; None if it
-    cannot.
+    """Takes a frame from the source of another engine, to which it was handed over, for an epoch inside the block.
 
-    If its rows are too many for this one, reading them is an `EngineLimit`.
+    None if it cannot. If its rows are too many for this one, reading them is an `EngineLimit`.
     """
 
     push: Callable[[PushedFrame], AbstractContextManager[None]] | None = None
