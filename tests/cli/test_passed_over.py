@@ -86,3 +86,13 @@ class TestFiles:
             f"{folder}/in: 4 files with other endings were skipped (1.txt, 2.JSON, 3.csv …): format json reads names"
             " that end in .json, .json.gz, .json.zst, .jsonl, .jsonl.gz, .jsonl.zst, .ndjson, .ndjson.gz, .ndjson.zst"
         ]
+
+    def test_files_in_folders_only_are_told_once_a_run(self, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+        (folder / "in" / "2024").mkdir()
+        (folder / "in" / "2024" / "a.json").write_text(f'{{"project": 1, "contract": 1, "signed": "{SIGNED}"}}')
+        (folder / "deploy.toml").write_text(ranked_contracts())
+        assert main(["run", str(folder / "deploy.toml"), "--until-idle"]) == 0
+        assert warnings(caplog) == [
+            f"{folder}/in: there are no files to read, and sub-folders are not read (2024): put the files into one"
+            " folder"
+        ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Collection
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import narwhals as nw
@@ -35,6 +36,7 @@ class FileSource(StreamSource):
     reread_formats: Collection[str] = field(init=False)
     _listing: Listing = field(init=False)
     _warned: bool = field(init=False, default=False)
+    _warned_of_folders: bool = field(init=False, default=False)
 
     def __attrs_post_init__(self) -> None:
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
@@ -65,7 +67,20 @@ class FileSource(StreamSource):
             SourceUnavailable: the directory is not there now, or cannot be listed.
             SourceChanged: a new file sorts before the last one read, or one of the last files read has changed.
         """
-        return self._listing.plan(after)
+        found = self._listing.plan(after)
+        if found is None and after is None and not self._warned_of_folders:
+            self._warn_of_folders()
+        return found
+
+    def _warn_of_folders(self) -> None:
+        """Warn once if there are files in sub-folders only."""
+        if folders := sorted(each.name for each in Path(self.settings.path).iterdir() if each.is_dir()):
+            self._warned_of_folders = True
+            _log.warning(
+                "%s: there are no files to read, and sub-folders are not read (%s): put the files into one folder",
+                self.settings.path,
+                name_some(folders),
+            )
 
     def check_after(self, after: Offsets) -> None:
         self._listing.check(after)
