@@ -176,7 +176,21 @@ class SourceChanged(HeadwaterError, RuntimeError):
 
 
 def find_similar(word: str, known: Iterable[str]) -> str | None:
-    """Return the most similar known word, for a message; None if none is similar."""
+    """Return the most similar known word, for a message; None if none is similar.
+
+    A word that differs only in case, or in blanks around it, is the most similar one, however short it is.
+
+    >>> find_similar("id", ["od", " ID"]), find_similar("amuont", ["amount"]), find_similar("x", ["y"])
+    (' ID', 'amount', None)
+    """
     from difflib import get_close_matches  # imported only for an error
 
-    return next(iter(get_close_matches(word, list(known), n=1)), None)
+    words, folded = list(known), word.strip().casefold()
+    same = (each for each in words if each.strip().casefold() == folded)
+    return next(same, None) or next(iter(get_close_matches(word, words, n=1)), None)
+
+
+def did_you_mean(given: object, allowed: Iterable[object]) -> str:
+    """Return the end of a message: the most similar allowed word, if any, else an empty text."""
+    near = find_similar(str(given), map(str, allowed))
+    return "" if near is None else f"; did you mean {near!r}?"

@@ -8,10 +8,10 @@ from datetime import timedelta
 from typing import Any
 
 from ...domain.duration import show_duration
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, did_you_mean
 from ...domain.source.dead_letter import Limit
 from ..document.document import quoted_key
-from ..document.value_types import Key, did_you_mean
+from ..document.value_types import Key
 from ..registry.sources import load_source_kind
 from ..services import kind as services
 from .keys import ALERTS, BACKEND, RUN, TELEMETRY, source_keys

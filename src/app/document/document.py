@@ -10,9 +10,9 @@ from typing import Any, TypeVar
 
 from attrs import frozen
 
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, did_you_mean
 from .lines import KeyPath, key_lines
-from .value_types import Key, choice, did_you_mean
+from .value_types import Key, choice
 
 _T = TypeVar("_T")
 

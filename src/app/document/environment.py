@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 
 from attrs import define, field
 
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, did_you_mean
 from .document import Document, EnvironmentText, dotted
 from .lines import KeyPath
-from .value_types import Key, did_you_mean
+from .value_types import Key
 
 Shape: TypeAlias = Mapping[str, "Shape | Key"]
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from attrs import NOTHING, Factory, evolve, field, fields_dict, frozen
 
 from ...domain.duration import parse_duration
-from ...domain.errors import ConfigError, find_similar
+from ...domain.errors import ConfigError, did_you_mean
 from ...domain.source.dead_letter import LIMIT as SHARE_OR_ROWS
 from ...domain.source.dead_letter import Limit
 from ...domain.table.schema import Schema
@@ -224,12 +224,6 @@ def _choice(value: Any, allowed: tuple[str, ...]) -> str:
     if value not in allowed:
         raise ConfigError(f"{value!r} is unknown; allowed: {', '.join(allowed)}{did_you_mean(value, allowed)}")
     return str(value)
-
-
-def did_you_mean(given: Any, allowed: Any) -> str:
-    """Return the end of a message: the most similar allowed word, if any, else an empty text."""
-    near = find_similar(str(given), map(str, allowed))
-    return "" if near is None else f"; did you mean {near!r}?"
 
 
 def _of_type(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, did_you_mean
 from ...domain.service.base import Service
 from ...domain.table.view_spec import ViewSpec
 from ..deployment.deployment import Deployment
-from ..document.value_types import did_you_mean
 
 
 class UnknownName(ConfigError):

@@ -56,6 +56,12 @@ def test_a_typo_is_told_with_the_field_that_is_there(folder: Folder) -> None:
     assert found == [f"'amuont' {TYPO}, 'z'"]
 
 
+def test_a_short_name_in_another_case_is_told(folder: Folder) -> None:
+    assert folder.warnings("id bigint, at string, z int", lines({"ID": 1, "At": "x", "aid": 2})) == [
+        "'id' (did you mean 'ID'?), 'at' (did you mean 'At'?), 'z'"
+    ]
+
+
 @pytest.mark.parametrize("records", [({"id": 1}, {"id": 2, "amount": None}), ({"id": 1}, {"id": "x", "amount": 1})])
 def test_a_field_that_some_record_has_is_not(folder: Folder, records: tuple[dict[str, Any], ...]) -> None:
     assert folder.warnings("id bigint, amount int", lines(*records)) == []
