@@ -22,7 +22,7 @@ from ..table.schema import NESTED, Column, Schema
 from .conversion import Build, Choose, Convert, Refusal, Target, ToJson, show_number, show_value
 from .nested_values import nested
 
-ONE_OBJECT = "write one whole object a line"
+ONE_OBJECT = 'write one whole object a line; if the file is one array, set layout = "array"'
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 LARGEST_FLOAT = {"float": nextafter(2.0**128 - 2.0**103, 0), "double": sys.float_info.max}
 """The largest value of each type before rounding to it: above it the nearest float is infinite."""
@@ -32,6 +32,7 @@ _PLAIN = len("YYYY-MM-DD HH:MM:SS")
 _MARKS = ("-- ::", "--T::")
 _WALL_FORMS = "write YYYY-MM-DD HH:MM[:SS[.ffffff]], with a space or T"
 _FORMS = f"{_WALL_FORMS}, and Z or +HH:MM at the end if it has an offset"
+_A_NUMBER = "a number; write it as text, or declare the column as bigint"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(?::?[0-5][0-9])?)?"
@@ -160,10 +161,15 @@ def _binary(target: Target) -> Convert:
     return convert
 
 
+def _hint(value: Any, forms: str) -> str:
+    """What to do about a value that is not a date or a time; `forms` says how a text is written."""
+    return forms if type(value) is str else _A_NUMBER if type(value) is int else ""
+
+
 def _date(target: Target) -> Convert:
     def convert(value: Any) -> date:
         if type(value) is not str or not _DATE.fullmatch(value):
-            raise target.refuse(value, "write YYYY-MM-DD" if type(value) is str else "")
+            raise target.refuse(value, _hint(value, "write YYYY-MM-DD"))
         try:
             return date.fromisoformat(value)
         except ValueError as error:
@@ -182,7 +188,7 @@ def _timestamp(target: Target) -> Convert:
 
     def convert(value: Any) -> datetime:
         if type(value) is not str or not (plain := _is_plain(value) or _TIMESTAMP.fullmatch(value)):
-            raise refuse(value, _FORMS if type(value) is str else "")
+            raise refuse(value, _hint(value, _FORMS))
         try:
             if plain is True and zone is UTC:
                 return datetime.fromisoformat(value)
@@ -199,7 +205,7 @@ def _timestamp(target: Target) -> Convert:
 def _wall_time(target: Target) -> Convert:
     def convert(value: Any) -> datetime:
         if type(value) is not str or not (form := _TIMESTAMP.fullmatch(value)):
-            raise target.refuse(value, _WALL_FORMS if type(value) is str else "")
+            raise target.refuse(value, _hint(value, _WALL_FORMS))
         if form[1]:
             raise target.refuse(value, "an offset is not allowed here")
         try:

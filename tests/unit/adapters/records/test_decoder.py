@@ -20,6 +20,7 @@ from headwater.domain.source.row_decoder import RowDecoder
 from headwater.domain.table.schema import Schema
 
 FORMS = "write YYYY-MM-DD HH:MM[:SS[.ffffff]], with a space or T, and Z or +HH:MM at the end if it has an offset"
+NUMBER = "a number; write it as text, or declare the column as bigint"
 LONG = "x" * 200
 
 
@@ -110,7 +111,7 @@ def test_takes(ddl: str, text: str, value: object) -> None:
         ("date", '"2024-02-30"', "date wanted, not '2024-02-30' (no such day)"),
         ("date", '"2024-02-29T00:00:00"', "date wanted, not '2024-02-29T00:00:00' (write YYYY-MM-DD)"),
         ("date", '"20240229"', "date wanted, not '20240229' (write YYYY-MM-DD)"),
-        ("date", "19782", "date wanted, not 19782"),
+        ("date", "19782", f"date wanted, not 19782 ({NUMBER})"),
         ("timestamp", '"2024-02-30T00:00:00"', "timestamp wanted, not '2024-02-30T00:00:00' (no such time)"),
         ("timestamp", '"2024-02-29T24:00:00"', "timestamp wanted, not '2024-02-29T24:00:00' (no such time)"),
         *(
@@ -144,7 +145,7 @@ def test_takes(ddl: str, text: str, value: object) -> None:
             '"9999-12-31T23:59:59-00:01"',
             "not '9999-12-31T23:59:59-00:01' (out of range: 0001-01-01 to 9999-12-31 in UTC)",
         ),
-        ("timestamp", "1709164800", "timestamp wanted, not 1709164800"),
+        ("timestamp", "1709164800", f"timestamp wanted, not 1709164800 ({NUMBER})"),
         ("timestamp_ntz", '"2024-02-29T00:00:00Z"', "not '2024-02-29T00:00:00Z' (an offset is not allowed here)"),
         ("int", f'"{LONG}"', f"int wanted, not '{LONG[:59]}…"),
     ],

@@ -188,7 +188,10 @@ class TestFormats:
         records.give("a.json", f"{message}\n[7]\n".encode())
         first, second = records.run(JSON)
         assert (first["raw"], first["format"], first["reason"]) == (message, "json", "id column contract is null")
-        assert second["reason"] == "a JSON object wanted, not [7]; write one whole object a line"
+        assert (
+            second["reason"]
+            == 'a JSON object wanted, not [7]; write one whole object a line; if the file is one array, set layout = "array"'
+        )
         done, letters, contracts = records.replay(MAXWELL)
         assert (done.read, done.rows, contracts) == (2, 1, [7])
         assert [(each["format"], each["raw"], each["epoch"]) for each in letters] == [("maxwell-json", "[7]", 1)]
