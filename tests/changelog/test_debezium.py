@@ -435,7 +435,11 @@ def test_a_decimal_beyond_what_python_reads_is_refused(ddl: str, described: dict
 )
 def test_numbers_that_the_schema_says_are_something_else(ddl: str, described: dict[str, Any]) -> None:
     message = envelope(change("c", None, {"x": 19782}), {"field": "x", "type": "int32"} | described)
-    assert Decoding("debezium-json", f"x {ddl}").refusal(message) == f"column 'x': {ddl} wanted, not 19782"
+    refusal = Decoding("debezium-json", f"x {ddl}").refusal(message)
+    assert refusal.startswith(f"column 'x': {ddl} wanted, not 19782")
+    assert refusal.endswith("(a number; write it as text, or declare the column as bigint)") is (
+        ddl in {"timestamp", "date"}
+    )
 
 
 def test_two_schemas_in_turn() -> None:
@@ -539,7 +543,7 @@ def test_a_schema_describes_what_is_inside() -> None:
     at = datetime(2016, 6, 9, 16, 56, 51, 1, tzinfo=UTC)
     assert found == ("+I", [date(1970, 1, 1), None, date(1970, 1, 2)], {"m": at, "d": Decimal("2.05"), "plain": None})
     refused = nested.refusal(envelope(change("c", None, {"at": {"plain": 5}}), *fields))
-    assert refused == "column 'at.plain': timestamp wanted, not 5"
+    assert refused.startswith("column 'at.plain': timestamp wanted, not 5 (a number; ")
 
 
 def test_a_map_is_an_object_the_text_of_json_or_described_by_a_schema() -> None:

@@ -619,4 +619,4 @@ def test_debeziums_avro_describes_what_is_inside(registry: SchemaRegistry) -> No
         {"m": datetime(1970, 1, 1, 0, 0, 1, tzinfo=UTC)},
     )
     (refused,) = decoded(registry, spec("at struct<plain:timestamp>", format=DEBEZIUM), message)
-    assert refused["_error"] == "column 'at.plain': timestamp wanted, not 5"
+    assert refused["_error"].startswith("column 'at.plain': timestamp wanted, not 5 (a number; ")

@@ -395,7 +395,10 @@ def test_files_without_rows(engine: Engine, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("header", "message"),
     [
-        ("id,name,at", "file a.csv: column 'amount' is missing from the header, which has: id, name, at"),
+        ("id,name,at", "file a.csv: column 'amount' is missing from the header, which has: id, name, at; if the first"),
+        ("id,name, Amount,at", "'amount' is missing .* id, name,  Amount, at; did you mean ' Amount'"),
+        ("id,name,amuont,at", "'amount' is missing .*; did you mean 'amuont'"),
+        ("1,x,2.5,2024-03-01", "; if the first line is a row, set header = false"),
         ("id,id,name,amount,at", "file a.csv: column 'id' occurs more than once"),
         ('"id,name', "file a.csv: the header cannot be read"),
     ],
@@ -410,12 +413,26 @@ def test_refuses_csv_without_its_columns(engine: Engine, tmp_path: Path, header:
 @pytest.mark.parametrize(
     ("ddl", "type_", "value", "message"),
     [
-        ("x bigint", pa.string(), "1", "'x' is string, which bigint cannot hold without loss; allowed: int8, int16"),
-        ("x int", pa.int64(), 1, "'x' is int64, which int cannot hold"),
-        ("x decimal(4,2)", pa.decimal128(5, 2), Decimal(1), "'x' is decimal128\\(5, 2\\)"),
+        (
+            "x bigint",
+            pa.string(),
+            "1",
+            "'x' is string, which bigint cannot hold without loss; allowed: tinyint, smallint, int, bigint; or declare it as string in `schema`",
+        ),
+        ("x int", pa.int64(), 1, "'x' is bigint, which int cannot hold"),
+        (
+            "x decimal(4,2)",
+            pa.decimal128(5, 2),
+            Decimal(1),
+            "'x' is decimal\\(5,2\\), which .*; or declare it as decimal\\(5,2\\) in `schema`",
+        ),
         ("x timestamp_ntz", pa.timestamp("us", "UTC"), NOON, "allowed: timestamps without a zone"),
         ("x timestamp", pa.timestamp("ns", "UTC"), 1, "'x' has times finer than a microsecond"),
-        ("y int", pa.int32(), 1, "column 'y' must exist exactly once; it has: x"),
+        ("x int", pa.large_string(), "1", "'x' is string, which int cannot hold"),
+        ("x int", pa.uint32(), 1, "'x' is uint32, which int .*; or declare it as bigint in `schema`"),
+        ("x int", pa.time64("us"), 1, r"'x' is time64\[us\], which int .*allowed: tinyint, smallint, int$"),
+        ("y int", pa.int32(), 1, "column 'y' must exist exactly once; it has: x$"),
+        ("X int", pa.int32(), 1, "column 'X' must exist exactly once; it has: x; did you mean 'x'"),
     ],
 )
 def test_refuses_parquet_of_other_types(

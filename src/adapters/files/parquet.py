@@ -11,8 +11,9 @@ import pyarrow.parquet as pq
 
 from ...domain.errors import BadInput
 from ...domain.source.record_spec import RecordSpec
+from ..records.column_types import check_columns
 from ..records.decoder import ROWS_A_BATCH
-from ..records.typed_rows import TypedRows, check_columns, decode_rows
+from ..records.typed_rows import TypedRows, decode_rows
 
 
 def check(path: Path, spec: RecordSpec) -> None:

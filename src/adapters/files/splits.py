@@ -14,7 +14,7 @@ from typing import IO, TYPE_CHECKING
 
 from attrs import frozen
 
-from ...domain.errors import BadInput, HeadwaterError, SourceChanged, SourceUnavailable
+from ...domain.errors import BadInput, HeadwaterError, SourceChanged, SourceUnavailable, did_you_mean
 from ...domain.source.conversion import Undecodable
 from ...domain.source.csv_format import CsvFormat
 from ...domain.source.record_spec import RecordSpec
@@ -259,9 +259,17 @@ def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], 
             problem = "occurs more than once in" if column.name in header else "is missing from"
             raise BadInput(
                 f"file {name}: column {column.name!r} {problem} the header, which has: {', '.join(header)}"
-                + _other_delimiter(header)
+                + _header_remedy(column.name, header)
             )
     return header, rows
+
+
+def _header_remedy(name: str, header: list[str]) -> str:
+    """What to do about a column that the header does not have once."""
+    if name in header:
+        return "; rename all but one of them"
+    no_header = "; if the first line is a row, set header = false"
+    return _other_delimiter(header) or did_you_mean(name, header) or no_header
 
 
 def _other_delimiter(header: list[str]) -> str:

@@ -18,9 +18,10 @@ from ...domain.errors import BadInput, EpochConflict, NotSupported, SourceChange
 from ...domain.ports import Now, PushedFrame, Source, StreamSource, other_kind
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import Schema
+from .column_types import check_columns
 from .decoder import ROWS_A_BATCH
 from .program_frames import WHAT, QueryBatch, is_lazy, query_batch, whole_number
-from .typed_rows import check_columns, decode_rows
+from .typed_rows import decode_rows
 
 _log = logging.getLogger(__name__)
 

@@ -20,27 +20,12 @@ from ...domain.source.record_spec import RecordSpec
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, KNOWN, ROW_KIND, row_kind
 from ...domain.table.schema import Column, DataType
+from .column_types import BINARIES, TEXTS, plain_type
 from .decoder import arrow_schema, arrow_type
-from .nested_arrays import Faults, convert_nested, is_list, with_plain_times, with_texts
+from .nested_arrays import Faults, convert_nested, with_plain_times, with_texts
 from .object_texts import object_texts
 
-_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_UNSIGNED = (pa.uint8(), pa.uint16(), pa.uint32())
-_DIGITS = {pa.int8(): 3, pa.int16(): 5, pa.int32(): 10, pa.int64(): 19}
-_DIGITS |= {pa.uint8(): 3, pa.uint16(): 5, pa.uint32(): 10, pa.uint64(): 20}
-_SAFE: dict[str, tuple[pa.DataType, ...]] = {
-    "tinyint": _INTEGERS[:1],
-    "smallint": _INTEGERS[:2] + _UNSIGNED[:1],
-    "int": _INTEGERS[:3] + _UNSIGNED[:2],
-    "bigint": _INTEGERS + _UNSIGNED,
-    "float": (pa.float16(), pa.float32(), *_INTEGERS[:2], *_UNSIGNED[:2]),
-    "double": (pa.float16(), pa.float32(), pa.float64(), *_INTEGERS[:3], *_UNSIGNED),
-    "string": (pa.string(), pa.large_string(), pa.string_view()),
-    "boolean": (pa.bool_(),),
-    "binary": (pa.binary(), pa.large_binary(), pa.binary_view()),
-    "date": (pa.date32(),),
-}
-_BYTES_OF = dict(zip(_SAFE["string"], _SAFE["binary"], strict=True))
+_BYTES_OF = dict(zip(TEXTS, BINARIES, strict=True))
 
 _A_SECOND = {"s": 1, "ms": 1_000, "us": 1_000_000}
 _RANGE = "(out of range: 0001-01-01 to 9999-12-31 in UTC)"
@@ -90,92 +75,6 @@ class TypedRows:
         }
         names = [*self.values.schema.names, *BATCH_COLUMNS]
         return pa.record_batch([*self.values.columns, *(more[name] for name in BATCH_COLUMNS)], names)
-
-
-def check_columns(there: pa.Schema, what: str, spec: RecordSpec) -> None:
-    """Check columns against the declared schema.
-
-    Args:
-        there: the columns.
-        what: has the columns, for messages.
-        spec: the spec of the rows.
-
-    Raises:
-        BadInput: a column is missing, or has a type that could lose values.
-    """
-    for column in spec.schema.columns:
-        if column.name in spec.optional and column.name not in there.names:
-            continue
-        if there.names.count(column.name) != 1:
-            raise BadInput(f"{what}: column {column.name!r} must exist exactly once; it has: {', '.join(there.names)}")
-        if misfit := _misfit(there.field(column.name).type, column.type, column.name):
-            place, found, wanted = misfit
-            if found is None:
-                raise BadInput(f"{what}: column {place!r} must exist exactly once in its struct")
-            raise BadInput(
-                f"{what}: column {place!r} is {found}, which {wanted.declared} cannot hold without loss;"
-                f" allowed: {_allowed(wanted)}"
-            )
-
-
-def _misfit(found: pa.DataType, wanted: DataType, place: str) -> tuple[str, pa.DataType | None, DataType] | None:
-    """The place of a type that could lose values, what is there (None: nothing) and what is wanted; None if all fit."""
-    if pa.types.is_null(found):
-        return None  # no row has a value
-    if wanted.is_map and wanted.element is not None and pa.types.is_map(found):
-        key, value = wanted.element.fields
-        return _misfit(found.key_type, key.type, f"{place}.{key.name}") or _misfit(
-            found.item_type, value.type, f"{place}.{value.name}"
-        )
-    if wanted.element is not None and not wanted.is_map and is_list(found):
-        return _misfit(found.value_type, wanted.element, f"{place}[]")
-    if wanted.fields and pa.types.is_struct(found):
-        for each in wanted.fields:
-            at, inside = found.get_field_index(each.name), f"{place}.{each.name}"
-            misfit = (inside, None, each.type) if at < 0 else _misfit(found.field(at).type, each.type, inside)
-            if misfit:
-                return misfit
-        return None
-    return None if _fits(_plain(found), wanted) else (place, found, wanted)
-
-
-def _plain(found: pa.DataType) -> pa.DataType:
-    return found.value_type if pa.types.is_dictionary(found) else found
-
-
-def _fits(found: pa.DataType, wanted: DataType) -> bool:
-    match wanted.name:
-        case "decimal":
-            return _fits_decimal(found, wanted)
-        case "timestamp":
-            return bool(pa.types.is_timestamp(found))
-        case "timestamp_ntz":
-            return bool(pa.types.is_timestamp(found) and found.tz is None)
-        case name:
-            return found in _SAFE.get(name, ())
-
-
-def _fits_decimal(found: pa.DataType, wanted: DataType) -> bool:
-    precision, scale = wanted.precision or 0, wanted.scale or 0
-    if pa.types.is_decimal(found):
-        return bool(found.scale <= scale and found.precision - found.scale <= precision - scale)
-    return _DIGITS.get(found, precision + 1) <= precision - scale
-
-
-def _allowed(wanted: DataType) -> str:
-    match wanted.name:
-        case "decimal":
-            return f"decimals of no more digits than {wanted.ddl} on either side of the point, and integers that fit"
-        case "timestamp":
-            return "timestamps"
-        case "timestamp_ntz":
-            return "timestamps without a zone"
-        case "array":
-            return "maps" if wanted.is_map else "lists"
-        case "struct":
-            return "structs"
-        case name:
-            return ", ".join(map(str, _SAFE[name]))
 
 
 def decode_rows(
@@ -253,7 +152,7 @@ def _in_utf8(rows: pa.RecordBatch, what: str) -> tuple[pa.RecordBatch, pa.Array 
         try:
             rows.column(at).validate(full=True)
         except pa.ArrowInvalid as error:
-            if each.type not in _SAFE["string"] and _plain(each.type) not in _SAFE["string"]:
+            if each.type not in TEXTS and plain_type(each.type) not in TEXTS:
                 raise BadInput(f"{what}: column {each.name!r} has values that are damaged: {error}") from error
             texts, found = _escaped(rows.column(at), each.name)
             rows, errors = rows.set_column(at, each.name, texts), _either(errors, found)

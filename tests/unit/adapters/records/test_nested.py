@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 
 from headwater.adapters.polars.engine import PolarsEngine
 from headwater.adapters.polars.schema import lazy, polars_schema
+from headwater.adapters.records.column_types import check_columns
 from headwater.adapters.records.decoder import Record, RecordDecoder
 from headwater.adapters.records.json_rows import cell_frames, json_rows
 from headwater.adapters.records.text_lines import csv_lines, json_lines
-from headwater.adapters.records.typed_rows import check_columns, decode_rows
+from headwater.adapters.records.typed_rows import decode_rows
 from headwater.domain.errors import BadInput
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
@@ -190,9 +191,15 @@ def test_arrow_maps_become_entries_in_the_order_of_their_keys() -> None:
 @pytest.mark.parametrize(
     ("kind", "why"),
     [
-        (pa.map_(pa.int32(), pa.float32()), r"column 'attributes\.key' is int32, which string cannot"),
+        (
+            pa.map_(pa.int32(), pa.float32()),
+            r"column 'attributes\.key' is int, which string cannot.*allowed: string; or declare it as int in `schema`",
+        ),
         (pa.map_(pa.string(), pa.string()), r"column 'attributes\.value' is string, which double cannot"),
-        (pa.list_(pa.string()), "column 'attributes' is list.*which map<string,double> cannot hold.*allowed: maps"),
+        (
+            pa.list_(pa.string()),
+            "column 'attributes' is array<string>, which map<string,double> cannot hold.*allowed: maps",
+        ),
     ],
 )
 def test_arrow_maps_that_do_not_fit_are_refused(kind: pa.DataType, why: str) -> None:
@@ -286,10 +293,10 @@ def test_an_arrow_time_finer_than_a_microsecond_is_refused() -> None:
         (pa.struct([("City", pa.string())]), "column 'place.at' must exist exactly once in its struct"),
         (
             pa.struct([("City", pa.int8()), ("at", pa.timestamp("us"))]),
-            r"column 'place\.City' is int8, which string cannot",
+            r"column 'place\.City' is tinyint, which string cannot",
         ),
         (pa.string(), "column 'place' is string, which struct<at:timestamp,City:string> cannot hold.*allowed: structs"),
-        (pa.list_(pa.string()), "column 'place' is list"),
+        (pa.list_(pa.string()), "column 'place' is array<string>, which"),
     ],
 )
 def test_arrow_types_that_do_not_fit_are_refused(place: pa.DataType, why: str) -> None:
