@@ -8,7 +8,7 @@ from functools import partial
 from re import fullmatch
 from typing import Any
 from urllib.parse import urlsplit
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from attrs import NOTHING, Factory, evolve, field, fields_dict, frozen
 
@@ -190,7 +190,8 @@ def _zone(value: Any) -> str:
     try:
         ZoneInfo(_text(value))
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
-        raise ConfigError(f"{shown(value)} is not {ZONE.expects}") from error
+        known = available_timezones() if isinstance(value, str) else ()
+        raise ConfigError(f"{shown(value)} is not {ZONE.expects}{did_you_mean(value, sorted(known))}") from error
     return str(value)
 
 

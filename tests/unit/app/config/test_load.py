@@ -284,6 +284,10 @@ class TestReading:
          "without it, equal order values have no certain order"),
         ('segment = "1d"', 'segment = "1d"\ntime_zone = "Mars/Olympus"', "deploy.toml:25: "
          "pipelines.contract_rank.time_zone: 'Mars/Olympus' is not an IANA time zone such as 'Asia/Shanghai' or 'UTC'"),
+        ('segment = "1d"', 'segment = "1d"\ntime_zone = "utc"', "deploy.toml:25: "
+         "pipelines.contract_rank.time_zone: 'utc' is not an IANA time zone such as 'Asia/Shanghai' or 'UTC'; did you mean 'UTC'?"),
+        ('segment = "1d"', 'segment = "1d"\ntime_zone = "Europe/berlin"', "deploy.toml:25: pipelines.contract_rank.time_zone: "
+         "'Europe/berlin' is not an IANA time zone such as 'Asia/Shanghai' or 'UTC'; did you mean 'Europe/Berlin'?"),
         ('segment = "1d"', "publish = true", "deploy.toml:24: pipelines.contract_rank.publish: True is not a table of keys"),
         ("[pipelines.contract_rank]", '[pipelines."größe"]', "deploy.toml:17: pipelines.größe: a pipeline's name consists of "
          "1 to 200 letters (a to z), digits, _ and -: a folder is named by it"),
