@@ -184,7 +184,7 @@ def test_a_plain_table_that_cannot_be_read(config: Path, capsys: pytest.CaptureF
 
 def test_a_view_whose_name_is_that_of_a_table(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     change(config, 'service = "materialized_view"', 'service = "materialized_view"\nmaterialize = ["rows"]')
-    assert "pipelines.view: materialize: 'rows' is stored as table view.rows already; leave it out" in refused(
+    assert "pipelines.view.materialize: 'rows' is stored as table view.rows already; leave it out" in refused(
         config, capsys
     )
 

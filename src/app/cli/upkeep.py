@@ -70,7 +70,7 @@ def expire(*, config: str, pipeline: str | None, apply: bool, form: str) -> None
         if headwater.deployment.backend.retain.endless:
             remedy = "add retain = { versions = 5 } under [backend]"
             print_message(f"headwater: no retention is set, so every version is kept: {remedy}")
-        if not apply:
+        if not apply and any(each.versions or each.files for each in gone):
             print_message("headwater: nothing was changed: add --apply to expire these versions")
 
 

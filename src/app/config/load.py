@@ -273,7 +273,13 @@ class _Loader:
         common = {
             name: table.values[name] for name in ("expire_every", "epoch_takes", "materialize") if name in table.values
         }
-        pipeline = evolve(kind.parse(table, sources), place=self.document.place(path), retain=retain, **common)
+        pipeline = evolve(
+            kind.parse(table, sources),
+            place=self.document.place(path),
+            materialize_place=self.document.place((*path, "materialize")),
+            retain=retain,
+            **common,
+        )
         if table.values.get("publish") is None:
             return pipeline
         read = [sources[name] for name in pipeline.sources]

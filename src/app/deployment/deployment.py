@@ -341,6 +341,7 @@ class PipelineSettings:
         materialize: views that are also stored as plain tables.
         publish: the view whose changes are published to Kafka, if any.
         place: file and line of its settings, for messages.
+        materialize_place: file and line of `materialize`, for messages.
         retain: which old versions are kept; None for the setting of the backend.
         expire_every: number of epochs between expiries; None for the setting of the backend.
         epoch_takes: the expected duration of an epoch; None to estimate it from the last epochs.
@@ -352,6 +353,7 @@ class PipelineSettings:
     materialize: tuple[str, ...] = ()
     publish: KafkaOutput | None = None
     place: str = field(default="", eq=False)
+    materialize_place: str = field(default="", eq=False, repr=False)
     retain: Retention | None = None
     expire_every: int | None = None
     epoch_takes: timedelta | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from ast import literal_eval
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -187,4 +188,12 @@ def parse_text(text: str, file: Path) -> tuple[dict[str, Any], dict[KeyPath, int
     except tomllib.TOMLDecodeError as error:
         found = re.search(r"at line (\d+)", str(error))
         line = found[1] if found else text.rstrip().count("\n") + 1  # else it says "at end of document"
-        raise ConfigError(f"{file}:{line}: is not valid TOML: {error}") from error
+        raise ConfigError(f"{file}:{line}: {_explain(error)}") from error
+
+
+def _explain(error: tomllib.TOMLDecodeError) -> str:
+    """What is wrong with a TOML text; `tomllib` shows a table that occurs twice as Python would."""
+    if twice := re.search(r"Cannot declare (\(.+\)) twice", str(error)):
+        table = dotted(literal_eval(twice[1]))
+        return f"is not valid TOML: [{table}] occurs twice; give one of them another name, or join them"
+    return f"is not valid TOML: {error}"

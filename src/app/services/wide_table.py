@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, did_you_mean
 from ...domain.ports import Source
 from ...domain.service.base import Service
 from ...domain.service.wide_table import (
@@ -59,16 +59,17 @@ class WideTableKind(ServiceKind[WideTableSettings, WideTable]):
 
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
         name, key = table.name, table["key"]
+        sections = [table.inner(_TOPIC, "topics", topic) for topic in table["topics"]]
+        read = [_Topic(section, _source(section, sources), key) for section in sections]
+        _check_key(table, read)
         topics: list[TopicSettings] = []
-        read: dict[str, str] = {}
-        for topic in table["topics"]:
-            section = table.inner(_TOPIC, "topics", topic)
-            source = _source(section, sources)
-            topics.append(_Topic(section, source, key).settings())
+        for topic in read:
+            topics.append(topic.settings())
             # Checked with the topics before it, so that an error names the topic that does not fit.
-            section.build(lambda: WideTableSettings(name, key, topics))
-            read[topic] = source.name
-        return PipelineSettings(read, table.build(lambda: WideTableSettings(name, key, topics, table["tombstones"])))
+            topic.section.build(lambda: WideTableSettings(name, key, topics))
+        sources_read = {topic.section.name: topic.source.name for topic in read}
+        settings = table.build(lambda: WideTableSettings(name, key, topics, table["tombstones"]))
+        return PipelineSettings(sources_read, settings)
 
     def build(self, settings: WideTableSettings, parts: Parts) -> WideTable:
         return WideTable(settings, parts.engine, parts.queries)
@@ -112,6 +113,18 @@ def _source(topic: Section, sources: Mapping[str, SourceSettings]) -> SourceSett
             "source",
         )
     return source
+
+
+def _check_key(table: Section, topics: Sequence[_Topic]) -> None:
+    """Refuse a key column that no topic has: its name is wrong, not a topic."""
+    known = [name for topic in topics for name in (*topic.schema.names, *topic.section["select"])]
+    for name in table["key"]:
+        if topics and name not in known:
+            raise table.error(
+                f"no topic has the column {name!r}: the source of each topic must have it, or select give it, as in"
+                f' select = {{ {name} = "…" }}{did_you_mean(name, known)}',
+                "key",
+            )
 
 
 class _Topic:

@@ -84,6 +84,7 @@ def _blueprint(pipeline: PipelineSettings, built: Mapping[str, Service]) -> Serv
     with prefix_errors(pipeline.place or pipeline.name):
         parts = Parts(PolarsEngine(), _duck_queries, lambda each: each.of(built[each.pipeline]))
         service: Service = kind_of(pipeline).build(pipeline.service, parts)
+    with prefix_errors(pipeline.materialize_place or f"{pipeline.name}.materialize"):
         _check_materialized(pipeline, service)
     if pipeline.publish:
         with prefix_errors(pipeline.publish.place or f"{pipeline.name}.publish"):
@@ -103,9 +104,9 @@ def _check_materialized(pipeline: PipelineSettings, service: Service) -> None:
     possible = [name for name, table in tables.items() if table not in own]
     for place, name in enumerate(pipeline.materialize):
         if name in tables and tables[name] in own:
-            raise ConfigError(f"materialize: {name!r} is stored as table {tables[name]} already; leave it out")
+            raise ConfigError(f"{name!r} is stored as table {tables[name]} already; leave it out")
         if name not in possible:
             listed = ", ".join(possible) or "none"
-            raise ConfigError(f"materialize: {name!r} is not a view that can be kept; possible: {listed}")
+            raise ConfigError(f"{name!r} is not a view that can be kept; possible: {listed}")
         if name in pipeline.materialize[:place]:
-            raise ConfigError(f"materialize: {name!r} is given twice; name it once")
+            raise ConfigError(f"{name!r} is given twice; name it once")

@@ -339,7 +339,7 @@ class TestOtherCommands:
         (tmp_path / "deploy.toml").write_text(CONFIG.replace('["ranks"]', '["base"]'))
         assert main(["check", config]) == 2
         assert capsys.readouterr().err == (
-            f"headwater: {config}:10: pipelines.ranked: materialize: 'base' is not a view that can be kept; possible:"
+            f"headwater: {config}:16: pipelines.ranked.materialize: 'base' is not a view that can be kept; possible:"
             " ranks, top\n"
         )
 

@@ -458,6 +458,13 @@ class TestFile:
     def test_what_is_no_toml(self, refusal):
         assert refusal('[backend]\nname = "delta').startswith("deploy.toml:2: is not valid TOML: ")
 
+    @pytest.mark.parametrize("name", ["contract_rank", '"a b"'])
+    def test_a_pipeline_of_the_name_of_another(self, refusal, name):
+        table = f"[pipelines.{name}]\n"
+        assert refusal(table + "x = 1\n" + table) == (
+            f"deploy.toml:3: is not valid TOML: [pipelines.{name}] occurs twice; give one of them another name, or join them"
+        )
+
     def test_a_value_where_a_table_belongs(self, refusal):
         assert refusal("backend = 3") == "deploy.toml:1: backend: must be a table: write [backend]"
 

@@ -181,7 +181,9 @@ def test_a_view_without_a_key_cannot_be_kept(deploy):
 
 def test_a_view_is_kept_once(deploy):
     text = changed('group = ["state"]', 'group = ["state"]\nmaterialize = ["totals", "totals"]')
-    with pytest.raises(ConfigError, match="materialize: 'totals' is given twice; name it once"):
+    with pytest.raises(
+        ConfigError, match=r"pipelines\.order_states\.materialize: 'totals' is given twice; name it once"
+    ):
         blueprints(deploy(text))
 
 

@@ -141,8 +141,8 @@ _EXPLODED = "explode(split(cast(items as string), ','))"
     ("old", "new", "message"),
     [
         ('key = ["shop_id"]\n', "", '15: pipelines.shop.key: is missing; it is at least one text, such as ["a"]'),
-        ('["shop_id"]', '["shop"]', "18: pipelines.shop.topics.info: no key column 'shop': its source 'shop_info' must have it, "
-         'or select give it, as in select = { shop = "…" }'),
+        ('["shop_id"]', '["shop"]', "17: pipelines.shop.key: no topic has the column 'shop': the source of each topic must have it, "
+         "or select give it, as in select = { shop = \"…\" }; did you mean 'shop_id'?"),
         ('"shop_info"\ncolumns', '"shop_inf"\ncolumns', "19: pipelines.shop.topics.info.source: 'shop_inf' is unknown; allowed: "
          "shop_info, shop_stock; did you mean 'shop_info'?"),
         ('"city"]', '"town"]', "20: pipelines.shop.topics.info.columns: no such column: 'town' is unknown; allowed: shop_id, name, "
@@ -258,7 +258,8 @@ def test_a_publication_may_not_go_where_a_topic_comes_from(refusal):
 
 def test_a_view_that_is_not_there_cannot_be_kept(deploy):
     with pytest.raises(
-        ConfigError, match="materialize: 'row' is not a view that can be kept; possible: rows, completeness"
+        ConfigError,
+        match=r"\d: pipelines.shop.materialize: 'row' is not a view that can be kept; possible: rows, completeness",
     ):
         blueprints(deploy(changed('["shop_id"]', '["shop_id"]\nmaterialize = ["row"]')))
 

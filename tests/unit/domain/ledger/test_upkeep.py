@@ -17,6 +17,7 @@ from headwater.domain.errors import ConfigError, LeaseNotFound, StoreUnavailable
 from headwater.domain.ledger.retention import Retention
 from headwater.domain.ledger.upkeep import Upkeep
 from headwater.domain.ledger.writer import LedgerWriter
+from headwater.domain.ports import Expiry
 from headwater.domain.table.change import Change
 from headwater.domain.table.schema import Schema
 from headwater.domain.table.spec import TableSpec
@@ -321,7 +322,7 @@ class TestCommands:
         assert main([name, kept, *pipeline, "--format", "csv"]) == 0
         assert capsys.readouterr().out == columns + "\n"
 
-    def test_expire_tells_that_it_changed_nothing(self, kept: str, capsys: pytest.CaptureFixture[str]) -> None:
+    def test_expire_tells_no_remedy_if_nothing_may_expire(self, kept: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["expire", kept, "ranked", "--format", "jsonl"]) == 0
         out, err = capsys.readouterr()
         assert json.loads(out.splitlines()[0]) == {
@@ -330,7 +331,14 @@ class TestCommands:
             "files": 0,
             "bytes": 0,
         }
-        assert err == "headwater: nothing was changed: add --apply to expire these versions\n"
+        assert err == ""
+
+    def test_expire_tells_that_it_changed_nothing(
+        self, kept: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(Upkeep, "expire", lambda *_, **__: (Expiry("ranked.cells", (3,), 1, 10),))
+        assert main(["expire", kept, "ranked"]) == 0
+        assert capsys.readouterr().err == "headwater: nothing was changed: add --apply to expire these versions\n"
 
     def test_compact_tells_the_versions_made(self, kept: str, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["compact", kept, "--format", "jsonl"]) == 0
