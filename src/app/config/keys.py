@@ -13,6 +13,7 @@ from ..document.document import Document
 from ..document.environment import shape
 from ..document.value_types import (
     ADDRESS,
+    COLUMN,
     DURATION,
     LIMIT,
     OPTIONS,
@@ -28,6 +29,7 @@ from ..document.value_types import (
     Key,
     choice,
     keys_of,
+    one_text,
     whole,
 )
 from ..registry.installed import load_each
@@ -55,7 +57,7 @@ BACKEND = {
         retain=TABLE,
         expire_every=whole(0),
         file_mb=whole(1),
-        engine=TEXT,
+        engine=one_text("one of local, spark, auto"),
         local_mb=whole(1),
         spark=OPTIONS,
     ),
@@ -63,10 +65,10 @@ BACKEND = {
 ANY_SOURCE = {
     "kind": Key(TEXT, required=True),
     "schema": Key(SCHEMA, required=True),
-    "event_time": Key(TEXT),
+    "event_time": Key(COLUMN),
     "watermark_delay": Key(DURATION, timedelta()),
     "idle_after": Key(DURATION),
-    "row_kind": Key(TEXT),
+    "row_kind": Key(COLUMN),
     "time_zone": Key(ZONE, "UTC"),
 }
 CHANGES = {

@@ -233,6 +233,11 @@ def _of_type(
     return Kind(expects, partial(check_type, kind=kind, expected=expects), from_text, json=json)
 
 
+def one_text(expects: str) -> Kind:
+    """A kind: a text; `expects` says which."""
+    return evolve(TEXT, expects=expects)
+
+
 def choice(*allowed: str) -> Kind:
     """A kind: one of a few words."""
     return Kind(f"one of {', '.join(allowed)}", partial(_choice, allowed=allowed), json={"enum": list(allowed)})
@@ -280,6 +285,8 @@ _TOPIC_NAME = "[A-Za-z0-9._-]{1,249}"
 _ANY_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
 
 TEXT = Kind("a text", _text, json=_A_TEXT)
+COLUMN = one_text("the name of a column")
+SOURCE = one_text("the name of a source")
 PATH = Kind("a path, or a URI such as 's3a://bucket/lake'", _path, json=_A_TEXT)
 LOCAL_PATH = Kind("a local path", _local, json=_A_TEXT)
 LIMIT = Kind(SHARE_OR_ROWS, _limit, json={"type": ["string", "integer"]})

@@ -14,7 +14,7 @@ from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import column
 from ..deployment.deployment import BulkInput, PipelineSettings, SourceSettings
 from ..document.section import Section
-from ..document.value_types import DURATION, SOME_TEXTS, TABLE, TEXT, TEXTS, Key, Kind, choice, keys_of
+from ..document.value_types import DURATION, SOME_TEXTS, SOURCE, TABLE, TEXT, TEXTS, Key, Kind, choice, keys_of
 from ..registry.backends import Sources
 from ..registry.sources import bulk_keys, bulk_kind_of
 from .keys import ANY_STREAM
@@ -33,7 +33,11 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
 
     keys = (
         ANY_STREAM
-        | {"changelog": Key(TEXT, required=True), "bulk": Key(BULK, required=True), "columns": Key(TEXTS, ())}
+        | {
+            "changelog": Key(SOURCE, required=True),
+            "bulk": Key(BULK, required=True),
+            "columns": Key(TEXTS, ()),
+        }
         | keys_of(
             BulkMergeSettings,
             key=SOME_TEXTS,

@@ -13,6 +13,7 @@ from ..document.value_types import (
     OPTIONS,
     PATH,
     SERVERS,
+    SOURCE,
     TEXT,
     TEXTS,
     TOPIC,
@@ -42,7 +43,7 @@ ANY_PIPELINE = {
 """The keys of every pipeline."""
 ANY_STREAM = ANY_PIPELINE | keys_of(PipelineSettings, materialize=TEXTS, publish=table_of(PUBLISH))
 """The keys of a pipeline whose views can be materialized and published."""
-OF_ONE_SOURCE = ANY_STREAM | {"source": Key(TEXT, required=True)}
+OF_ONE_SOURCE = ANY_STREAM | {"source": Key(SOURCE, required=True)}
 """The keys of such a pipeline that reads one source: `source` is its name."""
 PLAIN_TABLE = {"path": Key(PATH, required=True), "format": Key(TEXT, "parquet")}
 """The keys of a table that other programs write; see `plain_table`."""

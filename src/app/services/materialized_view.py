@@ -12,7 +12,7 @@ from ...domain.service.materialized_view import ALIGN, ALL, MaterializedView, Sh
 from ...domain.table.view_spec import ViewSpec
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
-from ..document.value_types import DURATION, SCHEMA, SOME_TEXTS, TEXT, choice, keys_of, named
+from ..document.value_types import DURATION, SCHEMA, SOME_TEXTS, TEXT, choice, keys_of, named, one_text
 from ..run.view_inputs import ViewInputs
 from .explain_view import explain_view
 from .inputs import describe_inputs, view_named
@@ -29,7 +29,7 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
         ViewSettings,
         inputs=named(TEXT),
         key=SOME_TEXTS,
-        sql=TEXT,
+        sql=one_text("a query such as 'SELECT state, orders FROM states'"),
         changes=named(TEXT),
         schema=SCHEMA,
         align=choice(*ALIGN),

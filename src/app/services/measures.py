@@ -8,9 +8,12 @@ from typing import Any
 from ...domain.service.measures import Measure
 from ..deployment.deployment import SourceSettings
 from ..document.section import Section
-from ..document.value_types import TEXT, Key, named, or_table
+from ..document.value_types import TEXT, Key, named, one_text, or_table
 
-_MEASURE = {"measure": Key(TEXT, required=True), "where": Key(TEXT)}
+_MEASURE = {
+    "measure": Key(one_text("a measure such as 'sum(amount)'"), required=True),
+    "where": Key(one_text("a condition such as 'amount > 0'")),
+}
 MEASURES = named(or_table(TEXT, _MEASURE))
 
 

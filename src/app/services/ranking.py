@@ -16,7 +16,7 @@ from ...domain.source.record_spec import REFUSE, WARN
 from ...domain.table.schema import NUMBERS, Schema
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
-from ..document.value_types import NUMBER_OR_TEXT, SOME_TEXTS, TEXT, TEXTS, ZONE, choice, keys_of, whole
+from ..document.value_types import NUMBER_OR_TEXT, SOME_TEXTS, TEXTS, ZONE, choice, keys_of, one_text, whole
 from .keys import OF_ONE_SOURCE
 from .kind import Parts, ServiceKind, SourceParts
 
@@ -35,7 +35,7 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
         RankingSettings,
         group=evolve(SOME_TEXTS, read=_group),
         id=SOME_TEXTS,
-        order_by=TEXT,
+        order_by=one_text("the name of a column, with - before it if the highest value has rank 1"),
         method=choice(*METHODS),
         tie_break=TEXTS,
         segment=NUMBER_OR_TEXT,

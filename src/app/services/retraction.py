@@ -18,6 +18,7 @@ from ...domain.sql import with_parameters
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
 from ..document.value_types import (
+    COLUMN,
     DURATION,
     TABLE,
     TEXT,
@@ -64,8 +65,8 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
         RetractionSettings,
         group=TEXTS,
         measures=MEASURES,
-        updated_at=TEXT,
-        deleted_at=TEXT,
+        updated_at=COLUMN,
+        deleted_at=COLUMN,
         time_zone=ZONE,
         identity=IDENTITY,
         repeat_window=DURATION,

@@ -27,6 +27,7 @@ from ..document.value_types import (
     FLAG,
     OPTIONS,
     SOME_TEXTS,
+    SOURCE,
     TEXT,
     TEXTS,
     Key,
@@ -42,7 +43,7 @@ from .kind import Parts, ServiceKind, SourceParts
 from .texts import Columns, Text, of_row
 
 _TOPIC = {
-    "source": Key(TEXT, required=True),
+    "source": Key(SOURCE, required=True),
     "columns": Key(TEXTS, ()),
     "select": Key(OPTIONS, {}),
     "where": Key(TEXT),

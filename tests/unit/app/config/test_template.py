@@ -41,6 +41,9 @@ class TestInit:
         for key in load_service(service).keys:
             assert re.search(rf"^(# )?{key}( =|:)", text, re.MULTILINE), key
 
+    def test_it_names_the_engines(self, service: str) -> None:
+        assert "\n# engine: one of local, spark, auto\n" in template(service, "delta")
+
     def test_the_defaults_change_nothing_if_they_are_written(self, service: str) -> None:
         lines = template(service, "memory").split("\n")
         # `before` is a key of changelogs, which is refused for other formats.

@@ -113,7 +113,7 @@ def test_a_past_of_a_query(deploy, tmp_path):
          "user_id, state, amount, mtime; did you mean 'state'?"),
         ('"mtime"', '"ctime"', "19: pipelines.order_states.updated_at: no such column: 'ctime' is unknown; allowed: order_id, "
          "user_id, state, amount, mtime; did you mean 'mtime'?"),
-        ('updated_at = "mtime"\n', "", "14: pipelines.order_states.updated_at: is missing; it is a text"),
+        ('updated_at = "mtime"\n', "", "14: pipelines.order_states.updated_at: is missing; it is the name of a column"),
         ('{ orders = "count(*)", amount = "sum(amount)" }', "{}", "18: pipelines.order_states.measures: measures needs at least one, "
          'such as { orders = "count(*)" }'),
         ('"sum(amount)"', "3", "18: pipelines.order_states.measures.amount: 3 is not a text"),
@@ -129,7 +129,7 @@ def test_a_past_of_a_query(deploy, tmp_path):
         ('"sum(amount)"', '{ measure = "count(*)", were = "x" }', "18: pipelines.order_states.measures.amount.were: unknown "
          "key; allowed: measure, where; did you mean 'where'?"),
         ('"sum(amount)"', '{ where = "user_id > 7" }', "18: pipelines.order_states.measures.amount.measure: is missing; it is "
-         "a text"),
+         "a measure such as 'sum(amount)'"),
         ('"sum(amount)"', '"count(*) filter (where user_id > 7)"', "18: pipelines.order_states.measures.amount: measure "
          "'count(*) filter (where user_id > 7)' has a FILTER; give its condition under the key where"),
         ('amount = "sum(amount)"', '"a.b" = "sum(amount)"', '18: pipelines.order_states.measures."a.b": a column is named after '
