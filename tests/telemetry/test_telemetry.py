@@ -27,7 +27,7 @@ from headwater import EpochReport, Headwater, TelemetrySettings
 from headwater.app.read.metrics import METRICS
 from headwater.app.run.telemetry import Telemetry
 from headwater.app.serve.metrics import metrics_text
-from headwater.domain.errors import BadInput, ConfigError, EngineLimit, HeadwaterError, NotInstalled
+from headwater.domain.errors import BadInput, ConfigError, EngineLimit, HeadwaterError, NotInstalled, with_place
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -297,8 +297,9 @@ class TestCollector:
                 monkeypatch.delitem(sys.modules, name)
         monkeypatch.setitem(sys.modules, "opentelemetry.exporter", None)
         headwater = orders(Headwater(telemetry={"endpoint": collector.address}), tmp_path)
-        with pytest.raises(NotInstalled, match=r"pip install 'headwater\[otel\]'"):
+        with pytest.raises(NotInstalled, match=r"pip install 'headwater\[otel\]'") as missing:
             headwater.run(until_idle=True)
+        assert with_place(missing.value).startswith("telemetry.endpoint: opentelemetry.exporter")
 
 
 def test_nothing_is_imported_if_it_is_off(tmp_path: Path) -> None:

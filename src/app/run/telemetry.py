@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from attrs import define, field
 
-from ...domain.errors import EngineLimit, HeadwaterError
+from ...domain.errors import EngineLimit, HeadwaterError, add_place
 from ..deployment.deployment import TelemetrySettings
 from ..read.metrics import LABEL, METRICS
 from ..read.status import PipelineStatus
@@ -90,7 +90,8 @@ class Telemetry:
             try:
                 from ...adapters.otel.collector import Collector
             except ModuleNotFoundError as error:
-                raise not_installed(error.name or "opentelemetry", "otel") from error
+                with add_place("telemetry.endpoint"):
+                    raise not_installed(error.name or "opentelemetry", "otel") from error
             self._sender = Collector(self.settings.endpoint, self.settings.service_name)
         elif self._sender is None and "opentelemetry.trace" in sys.modules:
             from ...adapters.otel.instruments import OpenTelemetry

@@ -52,7 +52,7 @@ def check_packages(deployment: Deployment) -> None:
     if any(each.publish for each in deployment.pipelines.values()):
         needed["confluent_kafka"] = "kafka"
     if deployment.telemetry.endpoint:
-        needed["opentelemetry"] = "otel"
+        needed.update(dict.fromkeys(("opentelemetry.sdk", "opentelemetry.exporter", "requests"), "otel"))
     for package, extra in needed.items():
         if not is_installed(package):
             raise not_installed(package, extra)
