@@ -50,6 +50,7 @@ def test_a_type_is_read_back_from_its_text_and_from_frames(kind: DataType) -> No
         ("ARRAY<STRING>", "array<string>"),
         ("array< array<long> >", "array<array<bigint>>"),
         ("struct<a int, `b`: varchar(20) not null>", "struct<a:int,b:string>"),
+        ("char(3) NOT NULL", "string"),
         ("struct<order:int,date:date,end:decimal(9, 2)>", "struct<order:int,date:date,end:decimal(9,2)>"),
         ("array<\n  struct<sku: string,\n n: integer>>", "array<struct<sku:string,n:int>>"),
     ],
