@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 from sqlglot.errors import OptimizeError, SqlglotError
@@ -11,6 +11,7 @@ from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import walk_in_scope
 from sqlglot.schema import MappingSchema
 
+from ..errors import first_line
 from ..table.schema import DataType
 from .aliases import miscounted_alias
 from .parsing import DIALECT
@@ -67,6 +68,12 @@ def qualified(tree: exp.Expr, schema: MappingSchema, *, quotes: bool) -> exp.Exp
     for select in tree.find_all(exp.Select):
         _merge_left(select)
     return tree
+
+
+def explain_unresolved(error: SqlglotError, tables: Mapping[str, Iterable[str]]) -> str:
+    """What an error of `qualified` says, with the columns of the tables."""
+    there = "; ".join(f"{table} ({', '.join(columns)})" for table, columns in tables.items())
+    return f"{first_line(error)}; its tables and their columns: {there}"
 
 
 def _check_aliases(tree: exp.Expr) -> None:

@@ -9,13 +9,13 @@ from sqlglot import exp
 from sqlglot.errors import SqlglotError
 from sqlglot.optimizer.annotate_types import annotate_types
 
-from ..errors import ConfigError, first_line
+from ..errors import ConfigError
 from ..table.schema import Column, DataType, Schema
 from .expression import Expression
 from .node_types import COMPARISONS, NODE_TYPES
 from .notation import check_notation, check_suffixes
 from .parsing import DIALECT, parse
-from .qualified import check_where, qualified, sqlglot_schema
+from .qualified import check_where, explain_unresolved, qualified, sqlglot_schema
 from .spellings import with_known_spellings
 from .subqueries import aggregates, check_subqueries
 from .types import BOOLEAN, INTERVAL, OTHER, VOID, named, set_type, type_of
@@ -148,7 +148,7 @@ def _typed(tree: exp.Expr, tables: Mapping[str, Mapping[str, str]]) -> exp.Query
         check_where(tree, schema)
         tree = qualified(tree, schema, quotes=True)
     except SqlglotError as error:
-        raise ConfigError(f"{first_line(error)}; look at its columns and tables") from error
+        raise ConfigError(explain_unresolved(error, tables)) from error
     metadata = {kind: {"annotator": _annotator(type_)} for kind, type_ in NODE_TYPES.items()}
     found = annotate_types(tree, schema=schema, dialect=DIALECT, expression_metadata=metadata)
     assert isinstance(found, exp.Query)

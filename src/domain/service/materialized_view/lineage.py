@@ -23,10 +23,10 @@ from attrs import evolve, frozen
 from sqlglot import exp
 from sqlglot.errors import OptimizeError, SchemaError
 
-from ...errors import ConfigError, first_line
+from ...errors import ConfigError
 from ...sql import parse_statement
 from ...sql.parsing import DIALECT, quote
-from ...sql.qualified import qualified, sqlglot_schema
+from ...sql.qualified import explain_unresolved, qualified, sqlglot_schema
 from ...table.schema import Schema
 from .block import Block, Columns
 from .derivation import UNKNOWN, Derivation, JoinEquality, Origin, SourceExpr, equate
@@ -64,7 +64,8 @@ def derivations(sql: str, inputs: Mapping[str, Schema]) -> tuple[Derivation, ...
     try:
         tree = qualified(sqlglot.parse_one(statement.sql, dialect=DIALECT), schema, quotes=False)
     except (OptimizeError, SchemaError) as error:
-        raise ConfigError(f"{quote(sql)}: {first_line(error)}; look at its columns and tables") from error
+        columns = {name: each.names for name, each in inputs.items()}
+        raise ConfigError(f"{quote(sql)}: {explain_unresolved(error, columns)}") from error
     assert isinstance(tree, exp.Query)
     traced = _Tracer(sql, names, inputs).query(tree, {}, {})
     traced_inputs = {name for each in traced for name in each.reads.values()}

@@ -184,6 +184,7 @@ def test_only_what_all_branches_tell_is_computed_by() -> None:
         (MERGED_TWICE.format("FULL"), "no part of the view can be recomputed alone"),
         ("SELECT c AS id, first(n) AS n FROM o GROUP BY c", "order in which rows come"),
         ("SELECT id, rand() AS n FROM o", "rand"),
+        ("SELECT id, price FROM o", r"Column 'price' could not be .*; its tables and their columns: .*\bo \(id, "),
     ],
 )
 def test_what_no_part_of_can_be_computed_alone_is_refused(sql: str, reason: str) -> None:
