@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 
@@ -173,12 +173,13 @@ class ViewInputs(Source):
         moment = self._shared_moment(limit - self.settings.slack)
         if isinstance(moment, Blocker):
             return moment
-        if last and last.as_of and moment < last.as_of:
+        shown = last and (last.as_of or (last.watermark and last.watermark - self.settings.slack))
+        if shown and moment < shown:
             slowest = min(latest, key=lambda name: latest[name].watermark or limit)
-            return Blocker(slowest, f"it has not reached {format_time(last.as_of)} yet, which the view already shows")
-        read = {}
+            return Blocker(slowest, f"it has not reached {format_time(shown)} yet, which the view already shows")
+        read, until = {}, self._until(moment)
         for name, publication in latest.items():
-            found = self._find(name, publication, moment)
+            found = self._find(name, publication, moment, until)
             if isinstance(found, Blocker):
                 return found
             read[name] = found
@@ -198,10 +199,11 @@ class ViewInputs(Source):
             shown = {moment for _, moment in self._moments(name) if moment <= limit}
             common = shown if common is None else common & shown
             if not common:
+                since = " since it was edited" if self._was_edited(name) else ""
                 return Blocker(
                     name,
-                    f"it has no publication up to {format_time(limit)} at a moment that the other views share; if that"
-                    ' lasts, read the tables below the views, or set align = "newest"',
+                    f"it has no publication up to {format_time(limit)}{since} at a moment that the other views share;"
+                    ' if that lasts, read the tables below the views, or set align = "newest"',
                 )
         return limit if common is None else max(common)
 
@@ -216,15 +218,32 @@ class ViewInputs(Source):
         return tuple(found)
 
     def _moments(self, name: str) -> Iterator[tuple[Publication, datetime]]:
-        """Yield publications of a view with the moments that they show, newest first."""
-        service, ledger = self._service(name), self._pipelines.ledger(self.settings.inputs[name].pipeline)
-        for publication in ledger.known(_LOOK_BACK):
+        """Yield publications of a view since it was last edited, with the moments that they show, newest first."""
+        service = self._service(name)
+        for publication in self._known(name):
+            if service.recomputes(publication.fingerprint):
+                return
             if (moment := service.exact_as_of(publication)) is not None:
                 yield publication, moment
 
-    def _find(self, name: str, latest: Publication, moment: datetime) -> Publication | Blocker:
-        """Find the publication at which an input is read for a moment, which may be long before all watermarks."""
-        each, service, limit = self.settings.inputs[name], self._service(name), moment + self.settings.slack
+    def _was_edited(self, name: str) -> bool:
+        """Whether some of the publications of a view are of other settings."""
+        return any(self._service(name).recomputes(each.fingerprint) for each in self._known(name))
+
+    def _known(self, name: str) -> Iterable[Publication]:
+        return self._pipelines.ledger(self.settings.inputs[name].pipeline).known(_LOOK_BACK)
+
+    def _until(self, moment: datetime) -> datetime:
+        """The watermark up to which inputs are read for a moment, which may be long before all watermarks.
+
+        Views that show the moment have read theirs so, perhaps with another `align`.
+        """
+        shown = (self._shown_at(name, moment).watermark for name in self._views)
+        return max([moment + self.settings.slack, *filter(None, shown)])
+
+    def _find(self, name: str, latest: Publication, moment: datetime, limit: datetime) -> Publication | Blocker:
+        """Find the publication at which an input is read for a moment; `limit`: see `_until`."""
+        each, service = self.settings.inputs[name], self._service(name)
         spec = self._pipelines.spec(each)
         if spec.timed and name not in self._views:
             why = service.held_back(spec.name, ReadAt(self._pipelines.ledger(each.pipeline).snapshot(latest), moment))

@@ -61,8 +61,15 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
         return settings.inputs
 
     def check(self, settings: ViewSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - for others
-        """Refuse inputs whose changes cannot be read."""
+        """Refuse inputs whose changes cannot be read, or that show no moment which the others could be read at."""
         for name, spec in views.items():
+            if spec.newest and settings.aligned:
+                pipeline = settings.inputs[name].pipeline
+                raise ConfigError(
+                    f"inputs.{name}: view {pipeline!r} shows its inputs at their newest publication, so it cannot be"
+                    f' read as of the moment of other inputs: set align = "before" in pipelines.{pipeline}, or'
+                    ' align = "newest" here'
+                )
             if not (spec.key and spec.schema.columns):
                 raise ConfigError(
                     f"inputs.{name}: view {spec.name!r} of {settings.inputs[name].pipeline!r} has no key, or no columns"

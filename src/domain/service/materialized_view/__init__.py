@@ -63,7 +63,8 @@ class MaterializedView(Service):
         # Rows that may be wrong are computed again.
         self.fingerprint = settings.fingerprint + ("-renamed" if had_shared_names(self.routes, indexed) else "")
         self.tables = self.view_tables.in_order
-        rows = ViewSpec(ROWS, schema, settings.key, settings.key, "the query's rows, one per key")
+        newest = settings.align is None and not settings.aligned
+        rows = ViewSpec(ROWS, schema, settings.key, settings.key, "the query's rows, one per key", newest=newest)
         about = "how much each epoch recomputed, and the event time it shows"
         self.views = (rows, ViewSpec(RECOMPUTED, RECOMPUTED_COLUMNS, (EPOCH,), (EPOCH,), about))
         self.settings = settings

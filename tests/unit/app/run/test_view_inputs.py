@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from datetime import timedelta
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,7 +13,7 @@ import pytest
 from headwater.adapters.memory.store import MemoryStore
 from headwater.app.run.alerts import Alerts
 from headwater.app.run.view_inputs import ViewInputs
-from headwater.domain.errors import VersionExpired
+from headwater.domain.errors import ConfigError, VersionExpired
 from headwater.domain.ports import Now, Pace
 from headwater.testing.trial import Trial
 
@@ -493,6 +494,8 @@ class TestSharedNames:
 class TestViewsOverViews:
     """The input that is a view sets the moment, which may be long before the watermarks of the others."""
 
+    hour = 9
+
     def arrive(self, trial: Trial, **times: Sequence[str]) -> None:
         for source, each in times.items():
             trial.feed(source, [json.dumps({"k": "x", "at": f"2024-03-01T{time}:00Z"}) for time in each])
@@ -525,6 +528,61 @@ class TestViewsOverViews:
         self.arrive(views, c=["12:00"])
         assert self.shown(views) == [("x", 2, 2, 2)]
         assert alarms(views, "both") == ()
+
+    def test_an_input_of_a_view_is_read_at_the_same_publication_beside_it(self, trial: Trial) -> None:
+        """Whichever moments of the same publications the two views show."""
+        trial.deploy(OVER_VIEWS.replace('"of_c.totals"', '"of_b.totals"'))
+        for lower, upper in product(("before", "at"), repeat=2):
+            trial.set("pipelines.pair.align", f'"{lower}"')
+            trial.set("pipelines.both.align", f'"{upper}"')
+            for _ in range(3):
+                self.hour += 1
+                self.arrive(trial, a=[f"{self.hour}:00"], b=[f"{self.hour}:00"])
+                # A moment before the watermark is shown later than one at it.
+                count = self.hour - (10 if (lower, upper) == ("at", "before") else 9)
+                assert self.shown(trial) == [("x", count, count, count)]
+
+    def test_a_view_of_newest_publications_shows_no_moment(self, trial: Trial) -> None:
+        """It may contain rows that are later than those of the others, or lack some."""
+        text = OVER_VIEWS.replace(
+            '{ p = "of_a.totals", q = "of_b.totals" }', '{ p = "of_a.totals", q = "of_a.totals" }'
+        )
+        refused = r'inputs.v: view \'pair\' shows its inputs at their newest .*: set align = "before" in pipelines.pair'
+        trial.deploy(text)
+        with pytest.raises(ConfigError, match=refused):
+            trial.open()
+        trial.set("pipelines.both.align", '"newest"')
+        trial.open()
+        trial.unset("pipelines.both.align")
+        trial.set("pipelines.pair.align", '"before"')
+        self.arrive(trial, a=["10:00"], c=["10:00"])
+        self.arrive(trial, a=["12:00"], c=["11:00"])
+        assert self.shown(trial) == [("x", 1, 1, 1)]
+
+    def test_an_edited_view_is_waited_for(self, views: Trial) -> None:
+        """What it showed before has other values."""
+        self.arrive(views, a=["10:00"], b=["10:00"], c=["10:00"])
+        self.arrive(views, a=["12:00"], b=["12:00"], c=["11:00"])
+        views.set("pipelines.pair.sql", '"SELECT p.k, 100 * p.n AS a, q.n AS b FROM p JOIN q ON p.k = q.k"')
+        views.run()
+        assert self.shown(views) == [("x", 1, 1, 1)]
+        assert alarms(views, "both")[0].startswith("held back by input v: it has no publication up to 2024-03-01T1")
+        assert " since it was edited at a moment that the other views share; " in alarms(views, "both")[0]
+        self.arrive(views, c=["12:00"])
+        assert self.shown(views) == [("x", 200, 2, 3)]
+
+    def test_a_view_of_newest_publications_that_becomes_one_of_a_moment_does_not_go_back(self, views: Trial) -> None:
+        settings: Any = views.open().deployment.pipelines["both"].service
+        views.set("pipelines.both.align", '"newest"')
+        self.arrive(views, a=["10:00"], b=["10:00"], c=["10:00"])
+        self.arrive(views, a=["12:00"], b=["12:00"], c=["11:00"])
+        assert self.shown(views) == [("x", 2, 2, 2)]
+        views.set("pipelines.both.align", f'"{settings.align}"')
+        views.run()
+        assert self.shown(views) == [("x", 2, 2, 2)]
+        assert "it has not reached 2024-03-01T1" in alarms(views, "both")[0]
+        self.arrive(views, c=["12:00"])
+        assert self.shown(views) == [("x", 2, 2, 3)]
 
     def test_rows_that_earlier_versions_read_too_late_become_right_by_the_next_run(
         self, views: Trial, monkeypatch: pytest.MonkeyPatch
