@@ -397,6 +397,28 @@ def test_texts_declared_as_numbers_are_walked_as_texts_and_claim_no_range_of_num
     assert [json.loads(line["_raw"])["ID"] for lines in epochs for line in lines] == keys
 
 
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_dates_that_the_former_calendar_lacks(postgres_bank: JdbcDatabase) -> None:
+    """Java's dates, and those of Derby, have that calendar: the day after 4 October 1582 is the 15th."""
+    days = [date(1582, 10, day) for day in (4, 5, 10, 14, 15, 20)]
+    postgres_bank.run('CREATE TABLE "DAYS" ("DAY" DATE PRIMARY KEY, "BORN" DATE)')
+    postgres_bank.insert('"DAYS"', [(str(day), str(day)) for day in days])
+    epochs, _ = loaded(bulk(postgres_bank, spec("day date, born date", key=("day",)), table="DAYS", chunk_rows=2))
+    found = [(line["day"], line["born"], line["_error"]) for lines in epochs for line in lines]
+    assert found == [(day, day, None) for day in days]
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_instants_that_the_former_calendar_lacks(postgres_bank: JdbcDatabase) -> None:
+    days = [datetime(1582, 10, day, 23, 30, 0, 125_000, UTC) for day in (4, 5, 10, 14, 15, 20)]
+    postgres_bank.run('CREATE TABLE "TIMES" ("ID" INTEGER PRIMARY KEY, "AT" timestamptz)')
+    postgres_bank.insert('"TIMES"', [(at, f"{day.isoformat()}") for at, day in enumerate(days)])
+    (lines, *_), _ = loaded(bulk(postgres_bank, spec("id int, at timestamp", key=("id",)), table="TIMES", chunk_rows=9))
+    assert [(line["at"], line["_error"]) for line in lines] == [(day, None) for day in days]
+
+
 def test_a_key_that_its_type_cannot_hold_bounds_no_range(database: JdbcDatabase) -> None:
     database.run('CREATE TABLE "LONGS" ("ID" DECIMAL(20,0) PRIMARY KEY, "N" INTEGER)')
     database.insert('"LONGS"', [(-(2**63) - 1, 0), (3, 0), (2**63 - 1, 0), (2**63, 0)])

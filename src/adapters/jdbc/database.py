@@ -337,10 +337,8 @@ class Database:
             return text
         if kind in mysql.KINDS:
             return mysql_columns.literal(column, text)
-        if column.type.name == "date":
-            date = java_class(self.session, "java.sql.Date").valueOf(text)
-            return str(self._dialect.compileValue(date))
-        return "'" + text.replace("'", "''") + "'"
+        quoted = "'" + text.replace("'", "''") + "'"
+        return f"{{d {quoted}}}" if column.type.name == "date" and kind == "oracle" else quoted
 
     @property
     def _dialect(self) -> Any:

@@ -1,6 +1,7 @@
-"""Columns of PostgreSQL with values that Spark cannot read, or would change: infinite times, numbers of any length.
+"""Columns of PostgreSQL with values that Spark cannot read or would change: times, and numbers of any length.
 
-One such value would make its whole chunk unreadable. So the query returns it as a text, in a column of its own.
+Times are read as `times` says. One such number would make its whole chunk unreadable. So the query returns it as a
+text, in a column of its own.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ _TEXTS = {
     **dict.fromkeys(("date", "float4", "float8", _NUMERIC, "time", "timestamp", "timetz"), "CAST({name} AS text)"),
     "timestamptz": "CAST({name} AT TIME ZONE 'UTC' AS text)",
 }
-_TIMES = ("date", "timestamptz")
+_TIMES = ("date", "timestamp", "timestamptz")
 
 
 def select(column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, str | None]:
@@ -25,13 +26,9 @@ def select(column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, st
         The second is None if Spark can read all values.
     """
     text = _TEXTS.get(column.type, name).format(name=name)
-    if wanted.name == "string" or column.type not in (*_TIMES, _NUMERIC):
-        return (text if wanted.name == "string" or column.type == "timestamp" else name), None
-    if column.type == _NUMERIC:
-        return decimals.select(column, name, wanted, text)
-    # Spark overflows beyond the year 294246; the years between are dead letters anyway.
-    fits = f"{name} > '-infinity' AND {name} < '20000-01-01'"
-    return f"CASE WHEN {fits} THEN {name} END", f"CASE WHEN NOT ({fits}) THEN {text} END"
+    if wanted.name == "string" or column.type in _TIMES:
+        return text, None
+    return decimals.select(column, name, wanted, text) if column.type == _NUMERIC else (name, None)
 
 
 def literal(text: str) -> str:

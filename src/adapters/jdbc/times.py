@@ -1,7 +1,8 @@
-"""Wall-clock times, and dates and short texts of MySQL, are queried as texts, and Spark reads these.
+"""Dates, times and short texts of MySQL are queried as texts, and Spark reads these.
 
-Drivers read a wall-clock time in the zone of the JVM. There it may not exist, and Spark shifts it by that zone. Dates
-and times of zeros, which MySQL has, fail in its drivers.
+Drivers read a wall-clock time in the zone of the JVM. There it may not exist, and Spark shifts it by that zone. Dates,
+which they read in Java's former calendar, are other ones in October 1582. Dates and times of zeros, which MySQL has,
+fail in its drivers, and infinite ones, which PostgreSQL has, in Spark.
 """
 
 from __future__ import annotations
@@ -19,13 +20,14 @@ from .columns import DatabaseColumn
 
 _WALL, _INSTANT, _DATE = "timestamp_ntz", "timestamp", "date"
 """The types in which Spark reads texts."""
-_DATETIMES = dict.fromkeys(("datetime", "datetime2", "smalldatetime"), _WALL)
+_DATETIMES = {**dict.fromkeys(("datetime", "datetime2", "smalldatetime"), _WALL), "date": _DATE}
 _TYPES = _DATETIMES | dict.fromkeys(("timestamp", "timestamp without time zone"), _WALL)
 # A TIMESTAMP of MySQL is an instant, which its session shows in UTC.
 _OF_MYSQL = MappingProxyType({"datetime": _WALL, "timestamp": _INSTANT, "date": _DATE})
 _TYPES_OF = {
     **dict.fromkeys(mysql.KINDS, _OF_MYSQL),
     "oracle": {"timestamp": _WALL, "date": _WALL},
+    "postgresql": {"date": _DATE, "timestamp": _WALL, "timestamptz": _INSTANT},
     "sqlserver": _DATETIMES,  # its `timestamp` is a row's version
 }
 """By kind of database, where `_TYPES` does not hold."""
