@@ -42,7 +42,12 @@ def test_remedies_install_the_package_that_is_missing():
     code = "\n".join(texts("src/**/*.py"))
     listed = "".join(re.findall(r"packages = MappingProxyType\((.+)\)", code))
     found = {*re.findall(r'"(\w+)": "([\w-]+)"', listed), *re.findall(r'require\("(\w+)", extra="([\w-]+)"', code)}
-    assert {("pyspark", "hudi"), ("confluent_kafka", "kafka"), ("deltalake", "delta"), ("matplotlib", "plot")} <= found
+    assert {
+        ("pyspark", "hudi"),
+        ("confluent_kafka", "kafka"),
+        ("deltalake", "delta-local"),
+        ("matplotlib", "plot"),
+    } <= found
     of_package = {"delta": "delta-spark"}
     assert not [each for each in found if of_package.get(each[0], each[0].replace("_", "-")) not in given[each[1]]]
 
