@@ -41,7 +41,7 @@ class Losses:
     limit: dead_letter.Limit
     stop: int
     _tally: Tally = field(init=False, factory=Tally)
-    _losses: Tally = field(init=False, factory=Tally)
+    _beyond: Tally = field(init=False, factory=Tally)
     """The rows of the epochs that exceed the limit …"""
     _reasons: Counter[str] = field(init=False, factory=Counter)
     """… and the reasons of their dead letters."""
@@ -93,7 +93,7 @@ class Losses:
             )
         if loss is None:
             return
-        self._losses = self._losses.plus(loss.tally.rows, loss.tally.dead_letters)
+        self._beyond = self._beyond.plus(loss.tally.rows, loss.tally.dead_letters)
         self._reasons.update(dict(loss.reasons))
         _log.warning(
             "%s epoch %d: %s became dead letters, more than dead_letter_limit = %s: %s",
@@ -108,12 +108,12 @@ class Losses:
         """Log the dead letters of the run at its end, if an epoch exceeded the limit; again only if more have come."""
         if self._reasons and self._tally.dead_letters != self._summarized:
             self._summarized = self._tally.dead_letters
-            beyond = f", {self._losses.dead_letters:,} of them in epochs beyond dead_letter_limit"
+            some = f", {self._beyond.dead_letters:,} of them in epochs beyond dead_letter_limit"
             _log.warning(
                 "%s: in this run %s became dead letters%s: %s; `headwater dead-letters` lists them",
                 self.pipeline,
                 _share(self._tally),
-                "" if self._losses.dead_letters == self._tally.dead_letters else beyond,
+                "" if self._beyond.dead_letters == self._tally.dead_letters else some,
                 _list_counts(self._reasons.most_common(_REASONS)),
             )
 

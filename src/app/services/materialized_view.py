@@ -63,7 +63,7 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
     def check(self, settings: ViewSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - for others
         """Refuse inputs whose changes cannot be read, or that show no moment which the others could be read at."""
         for name, spec in views.items():
-            if spec.newest and settings.aligned:
+            if settings.aligned and spec.moments is False:
                 pipeline = settings.inputs[name].pipeline
                 raise ConfigError(
                     f"inputs.{name}: view {pipeline!r} shows its inputs at their newest publication, so it cannot be"

@@ -22,8 +22,8 @@ class ViewSpec:
         timed: whether such a read is exact: it has the rows of that time, not only those up to it.
         curve_zone: the time zone in which it is drawn as a curve; None if it is not a curve.
         null_keys: whether key columns may be null; as in SQL's GROUP BY, null is then a value of its own.
-        newest: whether it shows other views at their newest publications because nothing says otherwise, so that a view
-            of one moment cannot be made of it.
+        moments: of a materialized view, whether each publication shows one moment; None if it is said not to, and of
+            other views.
     """
 
     name: str
@@ -36,4 +36,4 @@ class ViewSpec:
     timed: bool = False
     curve_zone: str | None = None
     null_keys: bool = False
-    newest: bool = False
+    moments: bool | None = None

@@ -63,8 +63,9 @@ class MaterializedView(Service):
         # Rows that may be wrong are computed again.
         self.fingerprint = settings.fingerprint + ("-renamed" if had_shared_names(self.routes, indexed) else "")
         self.tables = self.view_tables.in_order
-        newest = settings.align is None and not settings.aligned
-        rows = ViewSpec(ROWS, schema, settings.key, settings.key, "the query's rows, one per key", newest=newest)
+        moments = settings.aligned or all(each.moments for each in shapes.inputs.values())
+        shown = None if settings.align == "newest" else moments
+        rows = ViewSpec(ROWS, schema, settings.key, settings.key, "the query's rows, one per key", moments=shown)
         about = "how much each epoch recomputed, and the event time it shows"
         self.views = (rows, ViewSpec(RECOMPUTED, RECOMPUTED_COLUMNS, (EPOCH,), (EPOCH,), about))
         self.settings = settings

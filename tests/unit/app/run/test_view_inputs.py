@@ -559,6 +559,18 @@ class TestViewsOverViews:
         self.arrive(trial, a=["12:00"], c=["11:00"])
         assert self.shown(trial) == [("x", 1, 1, 1)]
 
+    def test_a_view_of_one_view_shows_its_moments(self, trial: Trial) -> None:
+        trial.deploy(
+            OVER_VIEWS.replace('"pair.rows"', '"same.rows"')
+            + '[pipelines.same]\nservice = "materialized_view"\ninputs = { v = "pair.rows" }\nkey = ["k"]\n'
+            + 'sql = "SELECT k, a, b FROM v"\n'
+        )
+        self.arrive(trial, a=["10:00"], b=["10:00"], c=["10:00"])
+        self.arrive(trial, a=["12:00"], b=["12:00"], c=["11:00"])
+        assert self.shown(trial) == [("x", 1, 1, 1)]
+        self.arrive(trial, c=["12:00"])
+        assert self.shown(trial) == [("x", 2, 2, 3)]
+
     def test_an_edited_view_is_waited_for(self, views: Trial) -> None:
         """What it showed before has other values."""
         self.arrive(views, a=["10:00"], b=["10:00"], c=["10:00"])
