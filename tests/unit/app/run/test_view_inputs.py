@@ -491,6 +491,7 @@ class TestSharedNames:
             assert whole == [True, False, True, False]
 
 
+@pytest.mark.lengthy
 class TestViewsOverViews:
     """The input that is a view sets the moment, which may be long before the watermarks of the others."""
 
