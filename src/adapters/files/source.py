@@ -74,7 +74,8 @@ class FileSource(StreamSource):
 
     def _warn_of_folders(self) -> None:
         """Warn once if there are files in sub-folders only."""
-        if folders := sorted(each.name for each in Path(self.settings.path).iterdir() if each.is_dir()):
+        there = (each.name for each in Path(self.settings.path).iterdir() if each.is_dir())
+        if folders := sorted(name for name in there if not name.startswith(("_", "."))):
             self._warned_of_folders = True
             _log.warning(
                 "%s: there are no files to read, and sub-folders are not read (%s): put the files into one folder",

@@ -1,7 +1,7 @@
 """Columns of PostgreSQL with values that Spark cannot read or would change: times, and numbers of any length.
 
-Times are read as `times` says. One such number would make its whole chunk unreadable. So the query returns it as a
-text, in a column of its own.
+For times see `times`. A number that Spark cannot read would make its whole chunk unreadable. So the query returns it as
+a text, in a column of its own.
 """
 
 from __future__ import annotations

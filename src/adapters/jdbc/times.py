@@ -1,8 +1,8 @@
-"""Dates, times and short texts of MySQL are queried as texts, and Spark reads these.
+"""Wall-clock times, dates of some databases and short texts of MySQL are queried as texts, and Spark reads these.
 
-Drivers read a wall-clock time in the zone of the JVM. There it may not exist, and Spark shifts it by that zone. Dates,
-which they read in Java's former calendar, are other ones in October 1582. Dates and times of zeros, which MySQL has,
-fail in its drivers, and infinite ones, which PostgreSQL has, in Spark.
+Drivers read a wall-clock time in the zone of the JVM. There it may not exist, and Spark shifts it by that zone. They
+read dates in Java's former calendar, in which those from 5 to 14 October 1582 are later ones. Dates and times of zeros,
+which MySQL has, fail in its drivers, and infinite ones, which PostgreSQL has, in Spark.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from .columns import DatabaseColumn
 
 _WALL, _INSTANT, _DATE = "timestamp_ntz", "timestamp", "date"
 """The types in which Spark reads texts."""
-_DATETIMES = {**dict.fromkeys(("datetime", "datetime2", "smalldatetime"), _WALL), "date": _DATE}
+_DATETIMES = dict.fromkeys(("datetime", "datetime2", "smalldatetime"), _WALL)
 _TYPES = _DATETIMES | dict.fromkeys(("timestamp", "timestamp without time zone"), _WALL)
 # A TIMESTAMP of MySQL is an instant, which its session shows in UTC.
 _OF_MYSQL = MappingProxyType({"datetime": _WALL, "timestamp": _INSTANT, "date": _DATE})
@@ -28,7 +28,7 @@ _TYPES_OF = {
     **dict.fromkeys(mysql.KINDS, _OF_MYSQL),
     "oracle": {"timestamp": _WALL, "date": _WALL},
     "postgresql": {"date": _DATE, "timestamp": _WALL, "timestamptz": _INSTANT},
-    "sqlserver": _DATETIMES,  # its `timestamp` is a row's version
+    "sqlserver": {**_DATETIMES, "date": _DATE},  # its `timestamp` is a row's version
 }
 """By kind of database, where `_TYPES` does not hold."""
 _TEXTS = {
