@@ -177,13 +177,8 @@ class ViewInputs(Source):
         if shown and moment < shown:
             slowest = min(latest, key=lambda name: latest[name].watermark or limit)
             return Blocker(slowest, f"it has not reached {format_time(shown)} yet, which the view already shows")
-        read, until = {}, self._until(moment)
-        for name, publication in latest.items():
-            found = self._find(name, publication, moment, until)
-            if isinstance(found, Blocker):
-                return found
-            read[name] = found
-        return self._plan_of(read, moment, moment + self.settings.slack)
+        read = self._find_all(latest, moment)
+        return read if isinstance(read, Blocker) else self._plan_of(read, moment, moment + self.settings.slack)
 
     def _plan_of(self, read: Mapping[str, Publication], as_of: datetime | None, watermark: datetime | None) -> ViewPlan:
         """The plan that reads these publications of the inputs."""
@@ -233,29 +228,36 @@ class ViewInputs(Source):
     def _known(self, name: str) -> Iterable[Publication]:
         return self._pipelines.ledger(self.settings.inputs[name].pipeline).known(_LOOK_BACK)
 
-    def _until(self, moment: datetime) -> datetime:
-        """The watermark up to which inputs are read for a moment, which may be long before all watermarks.
+    def _find_all(self, latest: Mapping[str, Publication], moment: datetime) -> dict[str, Publication] | Blocker:
+        """Find the publications at which the inputs are read for a moment, which may be long before all watermarks.
 
-        Views that show the moment have read theirs so, perhaps with another `align`.
+        Others are read up to the watermark up to which views that show the moment have read theirs, perhaps with
+        another `align`.
         """
-        shown = (self._shown_at(name, moment).watermark for name in self._views)
-        return max([moment + self.settings.slack, *filter(None, shown)])
+        shown, read = {name: self._shown_at(name, moment) for name in self._views}, {}
+        limit = max([moment + self.settings.slack, *filter(None, (each.watermark for each in shown.values()))])
+        for name, publication in latest.items():
+            found = shown.get(name) or self._find(name, publication, moment, limit)
+            if isinstance(found, Blocker):
+                return found
+            if self._pipelines.has_expired(self.settings.inputs[name].pipeline, found):
+                return _expired(name, limit)
+            read[name] = found
+        return read
 
     def _find(self, name: str, latest: Publication, moment: datetime, limit: datetime) -> Publication | Blocker:
-        """Find the publication at which an input is read for a moment; `limit`: see `_until`."""
+        """Find the publication at which an input that shows no moments is read; `limit`: see `_find_all`."""
         each, service = self.settings.inputs[name], self._service(name)
         spec = self._pipelines.spec(each)
-        if spec.timed and name not in self._views:
+        if spec.timed:
             why = service.held_back(spec.name, ReadAt(self._pipelines.ledger(each.pipeline).snapshot(latest), moment))
             remedy = f"; all inputs have reached {format_time(limit)}: {_LATER}"
             return latest if why is None else Blocker(name, why, remedy)
         try:
-            found = self._shown_at(name, moment) if name in self._views else self._newest_up_to(each.pipeline, limit)
+            found = self._newest_up_to(each.pipeline, limit)
         except VersionExpired:  # where the tables' history ends
             return _expired(name, limit)
-        if found is None:
-            return Blocker(name, f"it has no publication up to {format_time(limit)}", f": {_LATER}")
-        return _expired(name, limit) if self._pipelines.has_expired(each.pipeline, found) else found
+        return found or Blocker(name, f"it has no publication up to {format_time(limit)}", f": {_LATER}")
 
     def _shown_at(self, name: str, moment: datetime) -> Publication:
         """The newest publication of a view that shows a moment, which it has."""
