@@ -125,6 +125,10 @@ class FollowedLog(ABC):
     def newest_known(self) -> int:
         """The newest version when the log was last read."""
 
+    def known(self) -> int:
+        """As `newest`, but read only if the log has not been read yet."""
+        return self.newest() if self.newest_known == BEFORE_ALL else self.newest_known
+
     @abstractmethod
     def read_commit(self, version: int) -> CommitFile:
         """Read one commit of the log.
@@ -271,8 +275,9 @@ class UsedTable(ABC, Generic[LogT, VersionT]):
 
     def readable_version(self, version: str) -> VersionT:
         """The version that a caller names; raises `VersionExpired` if it has expired."""
-        newest, number = self.log.newest(), self.log.number(version)
-        if number != newest:  # the newest version never expires
+        number = self.log.number(version)
+        # The newest version never expires; that of the latest publication is mostly the newest known.
+        if number != self.log.known() and number != self.log.newest():
             self.log.check_listed(number)
             self.lease_files.check_readable(version)
         return self.at(number)

@@ -201,17 +201,21 @@ class Mark:
         """Whether the commit was made with the settings of this digest, as far as the mark records it."""
         return self.settings in {None, settings}
 
-    def check_follows(self, newest: int, table: str) -> None:
-        """Check that this mark is the next one of a table (fencing).
+    def follows(self, newest: int) -> bool:
+        """Whether this mark is the next one of a table (fencing).
 
         Args:
             newest: the sequence of the table's newest marked commit; 0 if it has none.
-            table: its name.
+        """
+        return self.sequence == newest + 1
+
+    def check_follows(self, newest: int, table: str) -> None:
+        """Check that this mark is the next one of a table, which has this name; see `follows`.
 
         Raises:
             EpochConflict: `sequence` is not `newest` + 1.
         """
-        if self.sequence != newest + 1:
+        if not self.follows(newest):
             raise EpochConflict(
                 f"table {table}: commit {self.sequence} was to be made, but the newest is {newest}: another writer"
                 f" is at work on pipeline {self.epoch.pipeline!r}; nothing was changed. Let one run at a time write a"

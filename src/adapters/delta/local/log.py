@@ -197,11 +197,22 @@ class LocalLog(FollowedLog):
         lines += actions
         text = "\n".join([action_json({"commitInfo": _info(now, mark, 1 + len(lines))}), *lines]) + "\n"
         version = upon.version + 1
-        if upon.version != self.newest() or not self.folder().create_commit(version, text):
+        if not self._may_follow(upon) or not self.folder().create_commit(version, text):
             raise CommitConflict
         self._advance(self._parse(version, text))
         self._checkpoint_if_due()
         return version
+
+    def _may_follow(self, upon: LogState) -> bool:
+        """Whether a commit may follow a state, as far as is known: that of another writer refuses its file.
+
+        Only the file of the version itself is looked for, in place of the next one too: in an object store, each look
+        takes as long as the commit. It shows that the log has not gone.
+        """
+        if upon.version != self._newest.version:
+            return False
+        there = upon.version != BEFORE_ALL and self.folder().has_commit(upon.version)
+        return there or upon.version == self.newest()
 
     def _parse(self, version: int, text: str) -> CommitFile:
         try:

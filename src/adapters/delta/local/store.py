@@ -197,8 +197,8 @@ class LocalDeltaStore(FolderStore):
 
     def _commit_marked(self, table: str, mark: Mark, prepare: Callable[[LocalVersion], Writing]) -> Version:
         used = self._tables[table]
-        for _ in range(_TRIES):
-            newest = used.log.newest()
+        for tried in range(_TRIES):
+            newest = used.log.newest() if tried else _to_build_on(used, mark)
             mark.check_follows(used.sequence_at(newest), table)
             stored = used.at(newest)
             writing = prepare(stored)
@@ -217,6 +217,12 @@ class LocalDeltaStore(FolderStore):
         if (log := self._logs.get(table)) is None:
             log = self._logs.setdefault(table, LocalLog(folder_of(self.root, table), self.storage))
         return log
+
+
+def _to_build_on(used: _Table, mark: Mark) -> int:
+    """The version to build on: the newest known one if the mark follows it; if it is out of date, `_append` fails."""
+    known = used.log.known()
+    return known if mark.follows(used.sequence_at(known)) else used.log.newest()
 
 
 def _append(log: LocalLog, newest: int, writing: Writing, mark: Mark) -> int:
