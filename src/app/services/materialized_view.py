@@ -63,8 +63,13 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
     def check(self, settings: ViewSettings, views: Mapping[str, ViewSpec], retention: Retention) -> None:  # noqa: ARG002 - for others
         """Refuse inputs whose changes cannot be read, or that show no moment which the others could be read at."""
         for name, spec in views.items():
+            pipeline = settings.inputs[name].pipeline
+            if settings.aligned and spec.undated:
+                raise ConfigError(
+                    f"inputs.{name}: rows of {pipeline!r} as of the moment of other inputs would be wrong:"
+                    f' {spec.undated}; or set align = "newest" here'
+                )
             if settings.aligned and spec.moments is False:
-                pipeline = settings.inputs[name].pipeline
                 raise ConfigError(
                     f"inputs.{name}: view {pipeline!r} shows its inputs at their newest publication, so it cannot be"
                     f' read as of the moment of other inputs: set align = "before" in pipelines.{pipeline}, or'

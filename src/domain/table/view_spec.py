@@ -20,6 +20,7 @@ class ViewSpec:
         between: whether it is queried between two publications instead of at one.
         takes_as_of: whether it can be read as of an event time.
         timed: whether such a read is exact: it has the rows of that time, not only those up to it.
+        undated: why such a read would be wrong, for display; None if it is right.
         curve_zone: the time zone in which it is drawn as a curve; None if it is not a curve.
         null_keys: whether key columns may be null; as in SQL's GROUP BY, null is then a value of its own.
         moments: of a materialized view, whether each publication shows one moment; None if it is said not to, and of
@@ -34,6 +35,7 @@ class ViewSpec:
     between: bool = False
     takes_as_of: bool = False
     timed: bool = False
+    undated: str | None = None
     curve_zone: str | None = None
     null_keys: bool = False
     moments: bool | None = None

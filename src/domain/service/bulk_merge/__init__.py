@@ -50,7 +50,7 @@ class BulkMerge(Service):
 
     def __init__(self, settings: BulkMergeSettings, engine: FrameEngine) -> None:
         tables = BulkMergeTables.of(settings)
-        events, progress = Events(settings, tables), BulkLoadProgress(settings, tables, engine)
+        events, progress = Events(settings, tables, engine), BulkLoadProgress(settings, tables, engine)
         undo_log = UndoLog(settings, tables, events, engine) if settings.timed else None
         self.fingerprint = settings.fingerprint
         self._dated = settings.timed and not settings.transactional

@@ -8,7 +8,8 @@ from typing import Any
 import narwhals as nw
 from attrs import frozen
 
-from ...epoch.batch import BATCH_COLUMNS, ERROR, Batch
+from ...epoch.batch import BATCH_COLUMNS, ERROR, ORIGIN, Batch
+from ...ports import FrameOrder
 from ...source.bulk import BULK, CHANGELOG, CHUNK, SEARCH_TS, reach_of
 from ...source.dead_letter import or_else
 from ...source.topic_group import TOPIC
@@ -25,6 +26,7 @@ BULK_EPOCH, OLDER_EPOCH = -2, -3
 Earlier versions stored replayed changes with the number -1.
 """
 
+_NEXT_KIND, _NEXT_TIME, _IS_INSERT = "_next_kind", "_next_time", "_is_insert"
 _KINDS = [INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE]
 
 
@@ -34,6 +36,7 @@ class Events:
 
     settings: BulkMergeSettings
     tables: BulkMergeTables
+    engine: FrameOrder
 
     def changes(self, batch: Batch) -> nw.LazyFrame[Any] | None:
         """The changelog's rows; None if the batch has none.
@@ -45,12 +48,12 @@ class Events:
         if rows is None:
             return None
         kind, transactional = nw.col(ROW_KIND), self.settings.transactional
-        rows = rows.select(
+        rows = (rows if transactional else self._with_time(rows)).select(
             *self.settings.columns,
             *(each.alias(name) for each, name in zip(self._order(batch), self.tables.order, strict=True)),
             kind.is_in([INSERT, UPDATE_AFTER]).alias(ADDS),
             nw.lit(batch.epoch.number).cast(nw.Int64).alias(EPOCH),
-            *(TRANSACTION_COLUMNS if transactional else [self._time.alias(AT)]),
+            *(TRANSACTION_COLUMNS if transactional else [AT]),
             *BATCH_COLUMNS,
         )
         unknown = ~kind.is_in(_KINDS).fill_null(value=False)
@@ -112,18 +115,39 @@ class Events:
             nw.lit(BULK_EPOCH).cast(nw.Int64).alias(POSITION),
         )
 
-    def undo_entries(self, changes: nw.LazyFrame[Any], stored: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
+    def looked_up(self, changes: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The keys whose stored rows `undo_entries` needs: of changes without a before-image.
+
+        An insert has none. The snapshots that connectors make at any time read rows that are there as inserts.
+        """
+        if self.settings.has_before_images:
+            changes = changes.filter(nw.col(ROW_KIND) == INSERT, nw.col(EPOCH) != OLDER_EPOCH)
+        return changes.select(*self.settings.key).unique()
+
+    def undo_entries(
+        self, changes: nw.LazyFrame[Any], keys: nw.LazyFrame[Any], stored: nw.LazyFrame[Any]
+    ) -> nw.LazyFrame[Any]:
         """The images that each change removed and added: the columns of `recent` without its segment.
 
         The delete of an unknown key is kept as an addition, so that its time is known: before it, there was no row.
 
         Args:
             changes: the valid changes.
-            stored: the rows of `current` for their keys, if changes do not contain before-images; else None.
+            keys: `looked_up` of them.
+            stored: the rows of `current` for these keys.
         """
-        if stored is None:
-            return changes.select(*self._undo_columns)
-        before = [f"_before_{name}" for name in self.settings.values]
+        if not self.settings.has_before_images:
+            changed, replaces = self._with_previous(changes, stored)
+            added = changed.filter(nw.col(ADDS) | ~replaces).with_columns(nw.lit(value=True).alias(ADDS))
+            return nw.concat([self._previous(changed.filter(replaces)), added.select(*self._undo_columns)])
+        changed, replaces = self._with_previous(changes.join(keys, on=list(self.settings.key), how="semi"), stored)
+        again = changed.filter(replaces, nw.col(ADDS), nw.col(_IS_INSERT))
+        return nw.concat([self._previous(again), changes.select(*self._undo_columns)])
+
+    def _with_previous(
+        self, changes: nw.LazyFrame[Any], stored: nw.LazyFrame[Any]
+    ) -> tuple[nw.LazyFrame[Any], nw.Expr]:
+        """Changes with the image before each of them, and whether that one added a row, which this one replaces."""
         existing = stored.filter(~nw.col(DELETED)).select(
             *self.settings.columns,
             *self.tables.order,
@@ -131,20 +155,26 @@ class Events:
             nw.lit(value=True).alias(ADDS),
             nw.lit(BULK_EPOCH).cast(nw.Int64).alias(EPOCH),
             nw.lit(BULK_EPOCH).cast(nw.Int64).alias(POSITION),
+            nw.lit(value=False).alias(_IS_INSERT),
         )
-        both, order = with_natural(nw.concat([existing, changes.select(*self._undo_columns)]), self.order_columns)
+        is_insert = (nw.col(ROW_KIND) == INSERT).alias(_IS_INSERT)
+        both, order = with_natural(
+            nw.concat([existing, changes.select(*self._undo_columns, is_insert)]), self.order_columns
+        )
         previous = [
-            nw.col(name).shift(1).over(*self.settings.key, order_by=order) for name in (ADDS, *self.settings.values)
+            nw.col(name).shift(1).over(*self.settings.key, order_by=order).alias(before(name))
+            for name in (ADDS, *self.settings.values)
         ]
-        named = [f"_before{ADDS}", *before]
-        both = both.with_columns(each.alias(name) for each, name in zip(previous, named, strict=True))
-        changed, replaces = both.filter(nw.col(EPOCH) != BULK_EPOCH), nw.col(named[0]).fill_null(value=False)
-        removed = changed.filter(replaces).with_columns(
-            *(nw.col(each).alias(name) for each, name in zip(before, self.settings.values, strict=True)),
+        changed = both.with_columns(*previous).filter(nw.col(EPOCH) != BULK_EPOCH)
+        return changed, nw.col(before(ADDS)).fill_null(value=False)
+
+    def _previous(self, changed: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The image before each change, as removed by it."""
+        removed = changed.with_columns(
+            *(nw.col(before(name)).alias(name) for name in self.settings.values),
             nw.lit(value=False).alias(ADDS),
         )
-        added = changed.filter(nw.col(ADDS) | ~replaces).with_columns(nw.lit(value=True).alias(ADDS))
-        return nw.concat([each.select(*self._undo_columns) for each in (removed, added)])
+        return removed.select(*self._undo_columns)
 
     @property
     def order_columns(self) -> tuple[str, ...]:
@@ -159,10 +189,17 @@ class Events:
         position = [nw.col(name) for name in self.settings.position]
         return position or [nw.lit(batch.epoch.number).cast(nw.Int64)]
 
-    @property
-    def _time(self) -> nw.Expr:
-        time = self.settings.event_time
-        return nw.col(time) if time else nw.lit(None).cast(nw.Datetime("us", "UTC"))
+    def _with_time(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Add `AT`. The old image of an update has the time of the new image, which directly follows it."""
+        name = self.settings.event_time
+        if not name:
+            return rows.with_columns(nw.lit(None).cast(nw.Datetime("us", "UTC")).alias(AT))
+        if self.settings.same_time or not self.settings.timed:
+            return rows.with_columns(nw.col(name).alias(AT))
+        following = {_NEXT_KIND: ROW_KIND, _NEXT_TIME: name}
+        rows = self.engine.following(rows, following, within=ORIGIN, order_by=POSITION)
+        paired = ((nw.col(ROW_KIND) == UPDATE_BEFORE) & (nw.col(_NEXT_KIND) == UPDATE_AFTER)).fill_null(value=False)
+        return rows.with_columns(nw.when(paired).then(nw.col(_NEXT_TIME)).otherwise(nw.col(name)).alias(AT))
 
     def _check(self, reason: nw.Expr, has_image: nw.Expr) -> nw.Expr:
         """The reason so far, or the first column that is null in a row with an image."""
@@ -171,6 +208,11 @@ class Events:
         for at, name in enumerate(self.settings.position):
             reason = or_else(reason, has_image & nw.col(order_of(at)).is_null(), f"position {name} is null")
         return reason
+
+
+def before(name: str) -> str:
+    """The column for what a column was before a change."""
+    return f"_before_{name}"
 
 
 def _member(batch: Batch, name: str) -> nw.LazyFrame[Any] | None:

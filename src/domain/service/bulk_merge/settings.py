@@ -113,6 +113,22 @@ class BulkMergeSettings:
         return self.waits and (self.event_time is not None or self.transactional)
 
     @property
+    def same_time(self) -> bool:
+        """Whether `event_time` is metadata of a message: then all its images have the time of their change."""
+        return self.event_time in self.changelog.changes.metadata
+
+    @property
+    def undated(self) -> str | None:
+        """Why it is unknown when rows were deleted, for display; None if it is known."""
+        is_known = self.transactional or self.same_time or self.changelog.format not in CHANGE_FORMATS
+        if is_known or not self.timed:
+            return None
+        return (
+            f"event_time {self.event_time} is a column of the row, so a deleted row has the time of an earlier change:"
+            ' read the time of each change, metadata = { at = "commit_time" }, and set event_time = "at"'
+        )
+
+    @property
     def transactional(self) -> bool:
         """Whether changes are applied as whole transactions, at their commit times."""
         return self.waits and self.changelog.transactions != NONE

@@ -174,12 +174,11 @@ class BulkMergeStep:
         """The change of the undo log, and the keys of deleted rows that it no longer covers."""
         snapshot, entries, replaced = epoch_input.snapshot, None, None
         if epoch_input.changes is not None:
-            stored = None
-            if not self.settings.has_before_images:
-                keys = epoch_input.changes.select(*self.settings.key).unique()
-                stored = snapshot.read(self.tables.current.name, Matching(keys))
-            entries = self.events.undo_entries(epoch_input.changes, stored)
-            if epoch_input.replay is not None and stored is None and not self.settings.position:
+            keys = self.events.looked_up(epoch_input.changes)
+            stored = snapshot.read(self.tables.current.name, Matching(keys))
+            entries = self.events.undo_entries(epoch_input.changes, keys, stored)
+            ordered = self.settings.has_before_images and not self.settings.position
+            if epoch_input.replay is not None and ordered:
                 entries, replaced = undo_log.insert_replayed(entries, epoch_input.replay, snapshot)
             entries = undo_log.assign_segments(entries, epoch_input.watermark)
         is_done = self.progress.read_state(snapshot).done

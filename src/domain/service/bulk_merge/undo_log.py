@@ -20,7 +20,7 @@ from ...table.schema import DataType
 from ...table.spec import TableSpec
 from ..memo import Memo
 from ..segments import SEGMENT, Segments
-from .events import OLDER_EPOCH, Events
+from .events import OLDER_EPOCH, Events, before
 from .settings import BulkMergeSettings
 from .tables import ADDS, DELETED, BulkMergeTables
 from .tables import EPOCH as EPOCH_NUMBER
@@ -29,7 +29,9 @@ _PARTS = 24
 """The history expires in this many steps."""
 _SHORTEST = timedelta(seconds=1)
 _UNBOUNDED = 2**62
-_SINCE, _PLACE = "_since", "_place"
+_SINCE, _PLACE, _AGAIN = "_since", "_place", "_again"
+_BY_TIME = [AT, EPOCH_NUMBER, POSITION, ADDS]
+"""The order of a replay: by the times of the changes."""
 _MOMENTS = 4
 """The number of moments whose later changes are kept: two for each view that follows the pipeline."""
 
@@ -82,12 +84,32 @@ class UndoLog:
         stored = snapshot.read(self.tables.recent.name, Matching(older.select(*key)))
         stored = stored.join(older, on=list(key), how="inner").filter(nw.col(AT) > nw.col(_SINCE)).drop(_SINCE)
         stored = self.engine.persist(stored)
-        both = nw.concat([each.select(*names) for each in (entries, stored)]).with_columns(nw.lit(1).alias(_PLACE))
-        place = nw.col(_PLACE).cum_sum().over(*key, order_by=[AT, EPOCH_NUMBER, POSITION, ADDS])
+        both = self._with_new_previous(nw.concat([each.select(*names) for each in (entries, stored)]))
+        both = both.with_columns(nw.lit(1).alias(_PLACE))
+        place = nw.col(_PLACE).cum_sum().over(*key, order_by=_BY_TIME)
         numbered = both.with_columns(
             place.cast(nw.Int64).alias(POSITION), nw.lit(replay).cast(nw.Int64).alias(EPOCH_NUMBER)
         )
         return numbered.drop(_PLACE), stored.select(*self.tables.recent.key)
+
+    def _with_new_previous(self, entries: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """Entries in which an insert of a row that was there removes what is before it now; see `Events.undo_entries`.
+
+        What it removed has its own epoch and position. It goes if a replayed change has deleted the row before.
+        """
+        key, values = self.settings.key, self.settings.values
+
+        def neighbour(name: str, by: int) -> nw.Expr:
+            return nw.col(name).shift(by).over(*key, order_by=_BY_TIME)
+
+        own = [(nw.col(name) == neighbour(name, -1)).fill_null(value=False) for name in (EPOCH_NUMBER, POSITION)]
+        previous = [neighbour(name, 1).alias(before(name)) for name in (ADDS, *values)]
+        marked = entries.with_columns((~nw.col(ADDS) & own[0] & own[1]).alias(_AGAIN), *previous)
+        adds = nw.col(before(ADDS))
+        kept = marked.filter(~nw.col(_AGAIN) | adds.fill_null(value=True))
+        replaces = nw.col(_AGAIN) & adds.fill_null(value=False)
+        images = [nw.when(replaces).then(nw.col(before(name))).otherwise(nw.col(name)).alias(name) for name in values]
+        return kept.with_columns(*images).drop(_AGAIN, *map(before, (ADDS, *values)))
 
     def assign_segments(
         self, entries: nw.LazyFrame[Any], watermark: datetime | None, table: TableSpec | None = None

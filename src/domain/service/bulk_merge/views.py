@@ -47,7 +47,14 @@ def view_specs(settings: BulkMergeSettings) -> tuple[ViewSpec, ...]:
     about = "one row per chunk that was read: its range of keys, and whether they are exact"
     return (
         ViewSpec(
-            ROWS_VIEW, settings.rows, key, key, "the newest image of each key", takes_as_of=True, timed=settings.timed
+            ROWS_VIEW,
+            settings.rows,
+            key,
+            key,
+            "the newest image of each key",
+            takes_as_of=True,
+            timed=settings.timed and not settings.undated,
+            undated=settings.undated,
         ),
         ViewSpec(SETTLED_VIEW, chunks, (_CHUNK,), (_CHUNK,), about, takes_as_of=True, timed=settings.timed),
     )
@@ -82,8 +89,8 @@ class BulkMergeViews:
         """The reason why rows are not exact as of an event time; None if they are."""
         if at.as_of is None:
             return None
-        if self.undo_log is None:
-            return 'it needs mode = "exact", and a changelog with event_time'
+        if self.undo_log is None or self.settings.undated:
+            return self.settings.undated or 'it needs mode = "exact", and a changelog with event_time'
         state = self.progress.read_state(at.snapshot)
         if not state.done:
             waiting = f"{len(state.waiting)} chunks wait for the changelog" if state.waiting else "chunks are unread"

@@ -417,6 +417,15 @@ def feed_noted(trial: Trial, *changes: tuple[str, int, str, int, int]) -> None:
     trial.feed("log", [json.dumps({**line, "note": "text"}) for line in lines])
 
 
+def dated(trial: Trial) -> None:
+    """Let a changelog of Debezium be followed by commit times, without transactions; the load is done."""
+    trial.set("pipelines.accounts.changelog", '"debezium"')
+    trial.set("sources.debezium.transactions", '"none"')
+    trial.set("sources.debezium.schema", '"id bigint, owner string, balance bigint, at timestamp"')
+    trial.set("sources.debezium.metadata", '{ at = "commit_time" }')
+    trial.set("sources.debezium.event_time", '"at"')
+
+
 LOG = "kind string, id bigint, owner string, balance bigint, at timestamp, note"
 
 
@@ -445,12 +454,83 @@ def test_several_letters_of_a_key_take_effect_in_their_order(trial: Trial) -> No
     assert [rows(trial, as_of=at(second)) for second in (20, 30, 40)] == [[(1, "ann", 1)], [(1, "ann", 2)], []]
 
 
+def test_the_old_image_of_an_update_has_the_time_of_the_new_one(trial: Trial) -> None:
+    """It is of the row as it was, and so is its time, where this is one of the row's columns."""
+    feed(trial, ("+I", 1, "ann", 10, 0), ("-U", 1, "ann", 10, 0), ("+U", 1, "ann", 20, 20), ("+I", 2, "bob", 5, 40))
+    fill(trial)
+    trial.run()
+    trial.run()
+    feed(trial, ("-U", 1, "ann", 20, 20), ("+U", 1, "ann", 30, 50), ("+I", 3, "cat", 1, 60))
+    trial.run()
+    assert rows(trial, as_of=at(45)) == [(1, "ann", 20), (2, "bob", 5)]
+    assert rows(trial, as_of=at(50)) == [(1, "ann", 30), (2, "bob", 5)]
+
+
+UNDATED = "event_time at is a column of the row, so a deleted row has the time of an earlier change: read the time of"
+
+
+@pytest.fixture
+def undated(trial: Trial) -> Trial:
+    """Two tables with changelogs of Maxwell, whose times are columns of the rows, and a view over them."""
+    of_rows = ACCOUNTS.replace('metadata = { at = "commit_time", pos', 'transactions = "none"\nmetadata = { pos')
+    of_rows = of_rows.replace('changelog = "log"', 'changelog = "maxwell"')
+    others = of_rows.partition("[pipelines.accounts]")[2]
+    trial.deploy(f"{of_rows}\n[pipelines.others]{others}\n{BOTH}")
+    return trial
+
+
+BOTH = """
+[pipelines.both]
+service = "materialized_view"
+inputs = { a = "accounts.rows", b = "others.rows" }
+key = ["id"]
+sql = "SELECT a.id FROM a JOIN b ON a.id = b.id"
+align = "newest"
+"""
+
+
+def test_rows_are_not_told_as_of_a_time_that_deletes_do_not_have(undated: Trial) -> None:
+    fill(undated, (1, "ann", 10))
+    undated.run()
+    assert rows(undated) == []
+    with pytest.raises(ConfigError, match=UNDATED):
+        undated.reader.view("accounts.rows", as_of=at(30))
+
+
+def test_an_aligned_view_of_rows_whose_deletes_have_no_time_is_refused(undated: Trial) -> None:
+    undated.set("pipelines.both.align", '"before"')
+    with pytest.raises(ConfigError, match=f'inputs.a: .*{UNDATED}.*; or set align = "newest" here'):
+        undated.run()
+
+
+def test_a_row_that_a_connector_reads_again_was_there_before(trial: Trial) -> None:
+    """Its snapshots send rows that are there as inserts, which have no image of before."""
+    dated(trial)
+    take(trial, debezium("", 1, 10, 1, (None, 1)), debezium("", 1, 12, 2, (None, 5)))
+    again = [debezium("", 1, 30, 1, (None, 2)), debezium("", 1, 30, 2, (None, 5)), debezium("", 1, 30, 3, (None, 7))]
+    take(trial, debezium("", 1, 20, 1, (1, 2)), *again)
+    take(trial, debezium("", 1, 40, 2, (5, None)), debezium("", 1, 50, 2, (None, 6)), debezium("", 1, 60, 3, (7, 8)))
+    assert rows(trial, as_of=at(15)) == [(1, "ann", 1), (2, "ann", 5)]
+    assert rows(trial, as_of=at(25)) == [(1, "ann", 2), (2, "ann", 5)]
+    assert rows(trial, as_of=at(35)) == [(1, "ann", 2), (2, "ann", 5), (3, "ann", 7)]
+    assert rows(trial, as_of=at(45)) == [(1, "ann", 2), (3, "ann", 7)]
+    assert rows(trial, as_of=at(55)) == [(1, "ann", 2), (2, "ann", 6), (3, "ann", 7)]
+
+
+def test_a_replayed_change_is_what_a_row_read_again_was_before(trial: Trial) -> None:
+    dated(trial)
+    trial.set("sources.debezium.schema", '"id bigint, owner string, balance bigint, at timestamp, note int"')
+    take(trial, debezium("", 1, 10, 1, (None, 1)), noted(debezium("", 1, 20, 1, (1, 2))))
+    take(trial, debezium("", 1, 30, 1, (None, 2)), debezium("", 1, 40, 1, (2, 3)))
+    assert rows(trial, as_of=at(25)) == [(1, "ann", 1)]
+    trial.set("sources.debezium.schema", '"id bigint, owner string, balance bigint, at timestamp, note string"')
+    assert trial.open().replay("accounts").left == 0
+    assert [rows(trial, as_of=at(moment)) for moment in (15, 25, 35)] == [[(1, "ann", n)] for n in (1, 2, 2)]
+
+
 def test_rows_as_of_a_time_have_replayed_changes_at_their_times(trial: Trial) -> None:
     """Accounts 1 and 2 have changes before and after their letters. Account 3 came with its letter."""
-    trial.set("pipelines.accounts.changelog", '"debezium"')
-    trial.set("sources.debezium.transactions", '"none"')
-    trial.set("sources.debezium.metadata", '{ at = "commit_time" }')
-    trial.set("sources.debezium.event_time", '"at"')
+    dated(trial)
     columns = "id bigint, owner string, balance bigint, at timestamp, note"
     trial.set("sources.debezium.schema", f'"{columns} int"')
     changes = [
