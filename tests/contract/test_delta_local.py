@@ -96,6 +96,23 @@ class TestLocalDeltaStore(LocalDelta, StoreContract):
         commit = max(self.root.rglob("_delta_log/*.json"))
         assert flushed == [each.stat().st_ino for each in (data, commit, commit.parent)]
 
+    def test_commits_that_stand_though_their_names_are_said_to_be_taken(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """NFS answers so if its first answer was lost, and the request was repeated."""
+        store = LocalDeltaStore(str(self.root), Everything())
+        table, link = self.table(store, SLICED["sums"]), os.link
+
+        def make_and_refuse(draft: Path, file: Path) -> None:
+            link(draft, file)
+            raise FileExistsError(17, "File exists", str(file))
+
+        monkeypatch.setattr(os, "link", make_and_refuse)
+        table.commit(merge=[(1, 1)])
+        table.commit(merge=[(1, 2)])
+        assert table.rows() == bag((1, 3))
+        compacted = store.compact(SLICED["sums"].name)
+        assert compacted == "2"
+        assert table.rows_at(compacted) == bag((1, 3))
+
     @pytest.mark.parametrize(("of", "call"), [(Path, "read_text"), (os, "scandir")])
     def test_a_log_that_may_not_be_read_is_told(self, monkeypatch: pytest.MonkeyPatch, of: Any, call: str) -> None:
         self.table(self.reopen(), SLICED["sums"]).commit(merge=[(1, 1)])

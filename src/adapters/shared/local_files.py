@@ -78,7 +78,9 @@ def _link(draft: Path, file: Path) -> bool:
         # A link, unlike a rename, fails if the name is taken, so the second of two writers gets an error.
         os.link(draft, file)
     except FileExistsError:
-        return False
+        # NFS also answers so about a link that it has made, if its first answer was lost and the request was repeated.
+        if not draft.samefile(file):
+            return False
     _flush_names(file.parent)
     return True
 

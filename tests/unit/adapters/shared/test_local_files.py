@@ -26,6 +26,20 @@ def test_of_many_at_once_one_is_told_that_it_was_first(tmp_path):
     assert (tmp_path / "a").read_text() == str(told.index(True))
 
 
+def test_a_file_that_was_created_though_its_name_is_said_to_be_taken(tmp_path, monkeypatch):
+    """NFS answers so if its first answer was lost, and the request was repeated."""
+    link = os.link
+
+    def make_and_refuse(draft, file):
+        link(draft, file)
+        raise FileExistsError(errno.EEXIST, "File exists", str(file))
+
+    monkeypatch.setattr(os, "link", make_and_refuse)
+    assert create(tmp_path / "a", "text")
+    assert not create(tmp_path / "a", "text")
+    assert [path.name for path in tmp_path.iterdir()] == ["a"]
+
+
 def test_a_file_and_its_name_are_on_the_disk_before_it_counts(tmp_path, monkeypatch):
     flushed, fsync = [], os.fsync
     monkeypatch.setattr(os, "fsync", lambda opened: (flushed.append(os.fstat(opened).st_ino), fsync(opened)))
