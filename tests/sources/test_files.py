@@ -26,6 +26,7 @@ from headwater.testing.clock import NOW
 from .conftest import Engine, read_explained, rows
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from headwater.domain.epoch.epoch import Offsets
@@ -744,6 +745,44 @@ def test_old_files_may_be_removed(tmp_path: Path) -> None:
         touch(tmp_path, f"{160 + number}.json")
         after = read_all(listing(tmp_path), after)
     assert after["count"] == 110
+
+
+def after_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
+    """Change something each time after the files were listed, before their sizes are looked up."""
+    names = Listing.names
+
+    def list_and_change(files: Listing, *, read: bool = False) -> list[str]:
+        found = names(files, read=read)
+        change()
+        return found
+
+    monkeypatch.setattr(Listing, "names", list_and_change)
+
+
+def test_files_that_were_read_may_be_removed_while_they_are_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    after, left = read_even(tmp_path, 4), ["006.json", "004.json", "002.json", "000.json"]
+    after_listing(monkeypatch, lambda: remove(tmp_path, left.pop()))
+    listing(tmp_path).check(after)
+    assert listing(tmp_path).plan(after) is None
+    touch(tmp_path, "100.json")
+    assert planned_by(listing(tmp_path), after).until["count"] == 5
+    (tmp_path / "006.json").write_text(line(1) + line(2))
+    left.append("100.json")
+    with pytest.raises(SourceChanged, match=r"006\.json had \d+ bytes when it was planned"):
+        listing(tmp_path).plan(after)
+
+
+def test_a_directory_that_goes_away_while_its_files_are_checked_is_awaited(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    there = tmp_path / "in"
+    there.mkdir()
+    after = read_even(there, 4)
+    after_listing(monkeypatch, lambda: there.rename(tmp_path / "away"))
+    with pytest.raises(SourceUnavailable, match="is not a directory now"):
+        listing(there).plan(after)
 
 
 def test_a_changed_file_is_noticed(tmp_path: Path) -> None:

@@ -281,13 +281,17 @@ class Listing:
             SourceChanged: it is missing.
             SourceUnavailable: it cannot be reached.
         """
+        if (size := self._find_size(name)) is None:
+            raise SourceChanged(f"{self.settings.path}: file {name} was removed before it was read; put it back")
+        return size
+
+    def _find_size(self, name: str) -> int | None:
+        """The size of a file, in bytes; None if it is missing, and its directory is there."""
         try:
             return Path(self.settings.path, name).stat().st_size
-        except FileNotFoundError as error:
+        except FileNotFoundError:
             check_not_away(Path(self.settings.path))
-            raise SourceChanged(
-                f"{self.settings.path}: file {name} was removed before it was read; put it back"
-            ) from error
+            return None
         except OSError as error:
             raise SourceUnavailable(f"cannot read {name} in {self.settings.path}: {error.strerror}") from error
 
@@ -296,7 +300,9 @@ class Listing:
         self.check_none_late(read.find_late(names, self._last), read.last)
         recent = names[bisect_left(names, next(iter(read.newest))) : bisect_right(names, read.last)]
         for name in recent:
-            self.check_size(name, read.newest[name])
+            # A file that has been read may be removed at any time: also after it was listed.
+            if (size := self._find_size(name)) is not None:
+                self._check_same(name, read.newest[name], size)
         self._last.remember(read.last, names)
 
     def check_none_late(self, late: list[str], last: str) -> None:
@@ -320,7 +326,10 @@ class Listing:
             SourceChanged: it is missing, or has another size.
             SourceUnavailable: it cannot be reached.
         """
-        if (size := self.size(name)) != planned:
+        self._check_same(name, planned, self.size(name))
+
+    def _check_same(self, name: str, planned: int, size: int) -> None:
+        if size != planned:
             raise SourceChanged(
                 f"{self.settings.path}: file {name} had {planned} bytes when it was planned and has {size} now;"
                 f" files must not change: {_ANEW}"
