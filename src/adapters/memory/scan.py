@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import narwhals as nw
 import polars as pl
 
-from ...domain.errors import ConfigError, NotSupported, first_line
+from ...domain.errors import ConfigError, NotSupported, SourceUnavailable, first_line
 from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
 from ..shared.table_folders import LOGS, check_exists, check_no_table
@@ -33,12 +34,13 @@ def columns_at(path: str, format_: str) -> nw.LazyFrame[Any]:
 
 
 def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
-    files = _files(path, format_)
-    if most is None:
-        check_room(sum(file.stat().st_size for file in files))
     try:
-        rows = _as_spark_reads(_READERS[format_](files))
-        found = (rows if most is None else rows.head(most)).collect()
+        with _explain_removed(path):
+            files = _files(path, format_)
+            if most is None:
+                check_room(sum(file.stat().st_size for file in files))
+            rows = _as_spark_reads(_READERS[format_](files))
+            found = (rows if most is None else rows.head(most)).collect()
     except pl.exceptions.PolarsError as error:
         raise ConfigError(
             f"cannot read {path} as {format_}: {first_line(error)}; look at the path and the format"
@@ -49,8 +51,24 @@ def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
 
 def state(path: str, format_: str) -> str:
     """A fingerprint of the files at a path, which changes with them; see `QueryEngine.state`."""
-    facts = [(each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in _files(path, format_)]
+    with _explain_removed(path):
+        facts = [(each.name, each.stat().st_size, each.stat().st_mtime_ns) for each in _files(path, format_)]
     return hashlib.sha256(repr(facts).encode()).hexdigest()[:16]
+
+
+@contextmanager
+def _explain_removed(path: str) -> Iterator[None]:
+    """Translate the error about a file that was removed after it was listed.
+
+    Raises:
+        SourceUnavailable: there was such a file.
+    """
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise SourceUnavailable(
+            f"{path} changed while it was read: {first_line(error)}; it must be read again"
+        ) from error
 
 
 def _files(path: str, format_: str) -> list[Path]:

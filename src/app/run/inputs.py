@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime, timedelta
 
 from attrs import define, evolve, field
 
 from ...domain.epoch.batch import Batch, Input
 from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
-from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
+from ...domain.errors import (
+    ConfigError,
+    EngineLimit,
+    HeadwaterError,
+    SourceUnavailable,
+    Transient,
+    VersionExpired,
+    VersionNotFound,
+    first_line,
+)
 from ...domain.ledger.generation import folder_name
 from ...domain.ledger.ledger import Ledger, Snapshot
 from ...domain.ledger.upkeep import Pin, Upkeep
@@ -147,7 +156,7 @@ class PipelineInputs(Source):
         last = Plan.of(after) if after is not None else None
         if not self.schedule.needs_inputs(last, now.time, now.pace):
             return None
-        found = self._newest(now.time)
+        found = self._newest(now.time, last)
         if not self.schedule.is_due(last, found, now.pace) or not self._has_columns(found):
             return None
         return OffsetRange(after, found.to_offsets())
@@ -157,7 +166,7 @@ class PipelineInputs(Source):
         plan = Plan.of(offsets.until)
         if plan.settings != self.settings.fingerprint:
             return False
-        if any(plan.inputs[name] != state for name, state in self._states().items()):
+        if any(plan.inputs[name] != state for name, state in self._states(plan).items()):
             return False
         try:
             with ExitStack() as holding:
@@ -170,17 +179,38 @@ class PipelineInputs(Source):
 
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
+        plan = Plan.of(offsets.until)
         with ExitStack() as holding:
             try:
-                snapshots = self._pin_inputs(Plan.of(offsets.until), holding)
+                snapshots = self._pin_inputs(plan, holding)
             except VersionExpired as error:
                 raise SourceUnavailable(
                     f"an input version of pipeline {self.settings.pipeline!r} has expired just before it was read; the"
                     " newest version is read instead"
                 ) from error
-            inputs = {name: self._input(each, snapshots) for name, each in self.settings.inputs.items()}
-            yield Batch(epoch, None, offsets, self.format, inputs=inputs)
+            with self._explain_changes(plan):
+                inputs = {name: self._input(each, snapshots) for name, each in self.settings.inputs.items()}
+                yield Batch(epoch, None, offsets, self.format, inputs=inputs)
             self._pipelines.published = True
+
+    @contextmanager
+    def _explain_changes(self, plan: Plan) -> Iterator[None]:
+        """Work that reads the inputs; an engine may read them only when it computes the version.
+
+        Raises:
+            SourceUnavailable: it failed, and a plain table is not in the state that was planned: the work is tried
+                again with the present state.
+        """
+        try:
+            yield
+        except (Transient, EngineLimit):
+            raise
+        except Exception as error:
+            if (changed := self._find_changed(plan)) is None:
+                raise
+            raise SourceUnavailable(
+                f"{changed} changed while it was read; it is read again: {first_line(error)}"
+            ) from error
 
     def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:
         """Nothing to check: the newest versions of the inputs are whole."""
@@ -193,8 +223,8 @@ class PipelineInputs(Source):
             (_epoch(self._pipelines.latest(pipeline)), _number(was.get(name))) for pipeline, name in names.items()
         )
 
-    def _newest(self, now: datetime) -> Plan:
-        """Plan the newest state of the inputs: all views of a pipeline at the same publication."""
+    def _newest(self, now: datetime, last: Plan | None) -> Plan:
+        """Plan the newest state of the inputs after the last plan: all views of a pipeline at the same publication."""
         views = self.settings.pipelines
         latest = {pipeline: self._pipelines.latest(pipeline) for pipeline in dict.fromkeys(views.values())}
         marks = [publication.watermark if publication else None for publication in latest.values()]
@@ -202,7 +232,7 @@ class PipelineInputs(Source):
         watermark = min(known) if known and len(known) == len(marks) else None
         epochs = {name: _epoch(latest[at]) for name, at in views.items()}
         published, settings = self._published(latest), self._pipelines.settings_of(self.settings.inputs)
-        return Plan({**epochs, **self._states()}, watermark, now, self.settings.fingerprint, published, settings)
+        return Plan({**epochs, **self._states(last)}, watermark, now, self.settings.fingerprint, published, settings)
 
     def _published(self, read: Mapping[str, Publication | None]) -> dict[str, str]:
         """The times at which publications of the inputs were made, by input; `read` has them by pipeline."""
@@ -214,10 +244,38 @@ class PipelineInputs(Source):
         views = ((plan.inputs[name], each) for name, each in self.settings.inputs.items() if isinstance(each, ViewOf))
         return all(at != NOTHING_YET or self._pipelines.spec(each).schema.columns for at, each in views)
 
-    def _states(self) -> dict[str, str]:
-        """The current states of the plain tables, by input."""
-        tables = ((name, each) for name, each in self.settings.inputs.items() if isinstance(each, PlainTable))
-        return {name: self.queries.state(each.path, each.format) for name, each in tables}
+    def _states(self, before: Plan | None) -> dict[str, str]:
+        """The present states of the plain tables, by input.
+
+        Args:
+            before: an earlier plan.
+
+        Raises:
+            ConfigError: a table is not there, and was not read by the earlier plan.
+            SourceUnavailable: it is not there, though the earlier plan has read it.
+        """
+        known = before.inputs if before and before.settings == self.settings.fingerprint else {}
+        return {name: self._state(name, each, known) for name, each in self._plain_tables().items()}
+
+    def _state(self, name: str, table: PlainTable, known: Collection[str]) -> str:
+        try:
+            return self.queries.state(table.path, table.format)
+        except ConfigError as error:
+            if name in known:
+                raise SourceUnavailable(f"input {name!r}, which has been read before: {error}") from error
+            raise
+
+    def _plain_tables(self) -> dict[str, PlainTable]:
+        return {name: each for name, each in self.settings.inputs.items() if isinstance(each, PlainTable)}
+
+    def _find_changed(self, plan: Plan) -> str | None:
+        """A plain table that is not in the state of a plan, for display; None if all are."""
+        for name, each in self._plain_tables().items():
+            with suppress(HeadwaterError):  # it is not there
+                if self.queries.state(each.path, each.format) == plan.inputs[name]:
+                    continue
+            return f"input {name!r}, the {each.format} table at {each.path},"
+        return None
 
     def _pin_inputs(self, plan: Plan, holding: ExitStack) -> dict[str, Snapshot]:
         """Pin the inputs' pipelines at the plan's publications until `holding` is closed."""

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+from unittest.mock import Mock
 
 import pytest
 from attrs import evolve
 
+from headwater.adapters.memory.queries import DuckQueries
 from headwater.domain.epoch.epoch import Epoch, Publication
-from headwater.domain.errors import ConfigError
+from headwater.domain.errors import ConfigError, SourceUnavailable, TableDamaged, VersionExpired
 from headwater.domain.ports import Pace
 from headwater.domain.service.snapshots import NOTHING_YET, Plan, Schedule
 from headwater.testing.trial import Trial
@@ -339,6 +341,47 @@ class TestVersions:
     def test_a_plain_table_that_is_not_there(self, trial: Trial) -> None:
         (trial.folder / "tags.csv").unlink()
         with pytest.raises(ConfigError, match="there is nothing at"):
+            trial.run()
+
+    def test_a_plain_table_that_goes_away_after_it_was_read_is_awaited(self, trial: Trial) -> None:
+        tags = trial.folder / "tags.csv"
+        trial.run()
+        tags.rename(trial.folder / "away.csv")
+        told = r"input 'tags', which has been read before: there is nothing at .*tags\.csv; put a csv file"
+        with pytest.raises(SourceUnavailable, match=told):
+            trial.run()
+        (trial.folder / "away.csv").rename(tags)
+        self.tags(trial, "blue")
+        trial.run()
+        assert trial.reader.view("dim.tags").rows() == [("blue",)]
+        inputs = '{ info = "info", stock = "stock", tags = { path = "nowhere.csv", format = "csv" } }'
+        trial.set("pipelines.dim.inputs", inputs)
+        with pytest.raises(ConfigError, match="there is nothing at"):
+            trial.run()
+
+    @pytest.mark.parametrize("call", ["scan", "query"])
+    @pytest.mark.parametrize("error", [ConfigError("broken"), VersionExpired("gone"), TableDamaged("damaged")])
+    def test_a_plain_table_that_changes_while_it_is_read_is_read_again(
+        self, trial: Trial, monkeypatch: pytest.MonkeyPatch, call: str, error: Exception
+    ) -> None:
+        """Some engines read it only when the version is computed, and take its files for those of a table of ours."""
+        read, tags = getattr(DuckQueries, call), ["blue"]
+
+        def change(*given: Any) -> Any:
+            if tags:
+                self.tags(trial, tags.pop())
+                raise error
+            return read(*given)
+
+        monkeypatch.setattr(DuckQueries, call, change)
+        trial.run()
+        assert trial.reader.view("dim.tags").rows() == [("blue",)]
+
+    def test_an_error_is_not_blamed_on_a_plain_table_that_has_not_changed(
+        self, trial: Trial, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(DuckQueries, "scan", Mock(side_effect=ConfigError("broken")))
+        with pytest.raises(ConfigError, match="broken"):
             trial.run()
 
     def test_versions_are_of_no_event_time(self, trial: Trial) -> None:

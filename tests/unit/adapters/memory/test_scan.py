@@ -1,0 +1,34 @@
+"""Plain files that change while they are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.adapters.memory import scan
+from headwater.domain.errors import SourceUnavailable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.mark.parametrize("read", [scan.scan_files, scan.columns_at, scan.state])
+@pytest.mark.parametrize("format_", ["csv", "json"])
+def test_a_file_that_is_removed_after_it_was_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read: Callable[[str, str], Any], format_: str
+) -> None:
+    list_files = scan._files
+
+    def list_and_replace(path: str, format_: str) -> list[Path]:
+        found = list_files(path, format_)
+        (tmp_path / "1").rename(tmp_path / "2")
+        return found
+
+    (tmp_path / "1").write_text('{"id": 1}\n')
+    monkeypatch.setattr(scan, "_files", list_and_replace)
+    with pytest.raises(SourceUnavailable, match=f"{tmp_path} changed while it was read: .*No such file"):
+        read(str(tmp_path), format_)
+    monkeypatch.undo()
+    read(str(tmp_path), format_)
