@@ -747,6 +747,29 @@ def test_old_files_may_be_removed(tmp_path: Path) -> None:
     assert after["count"] == 110
 
 
+@pytest.mark.parametrize(
+    ("call", "format_"), [("read", "json"), ("read", "csv"), ("read", "parquet"), ("read_lean", "parquet")]
+)
+def test_a_file_that_goes_after_its_size_was_checked_is_noticed(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str, format_: str
+) -> None:
+    for name in "ab":
+        pq.write_table(pa.table({"id": [1]}), tmp_path / f"{name}.parquet")
+        (tmp_path / f"{name}.csv").write_text("id\n1\n")
+        (tmp_path / f"{name}.json").write_text(line(1))
+    source = source_of(engine, tmp_path, RecordSpec(Schema.parse("id bigint"), format_), files_per_epoch=2)
+    found, files = planned(source), Listing.files
+
+    def check_and_remove(listed: Listing, offsets: OffsetRange) -> list[Path]:
+        checked = files(listed, offsets)
+        (tmp_path / f"b.{format_}").unlink(missing_ok=True)
+        return checked
+
+    monkeypatch.setattr(Listing, "files", check_and_remove)
+    with pytest.raises(SourceChanged, match=rf"b\.{format_} was removed while it was read; put it back"):
+        getattr(source, call)(found)
+
+
 def after_listing(monkeypatch: pytest.MonkeyPatch, change: Callable[[], object]) -> None:
     """Change something each time after the files were listed, before their sizes are looked up."""
     names = Listing.names

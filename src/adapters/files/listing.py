@@ -136,6 +136,11 @@ def _up_to(names: list[str], end: str) -> list[str]:
     return names[: bisect_left(names, end)]
 
 
+def _planned(offsets: OffsetRange) -> dict[str, int]:
+    """The names of the files of a range, in order, with their sizes in bytes."""
+    return dict(list(_Read.of(offsets.until).newest.items())[-offsets.until["epoch"] :])
+
+
 _NOTHING = _Read("", 0, {})
 
 
@@ -234,10 +239,15 @@ class Listing:
         Raises:
             SourceChanged: a file is missing, or has another size than when it was planned.
         """
-        planned = list(_Read.of(offsets.until).newest.items())[-offsets.until["epoch"] :]
-        for name, size in planned:
+        planned = _planned(offsets)
+        for name, size in planned.items():
             self.check_size(name, size)
-        return [Path(self.settings.path, name) for name, _ in planned]
+        return [Path(self.settings.path, name) for name in planned]
+
+    @staticmethod
+    def size_of(offsets: OffsetRange) -> int:
+        """The size of the files of a range, in bytes, as they were planned; no file is looked up."""
+        return sum(_planned(offsets).values())
 
     def names(self, *, read: bool = False) -> list[str]:
         """The names of the present files, in order.

@@ -21,7 +21,7 @@ from ..shared.chunks import EVERYWHERE, Frontier, Piece
 from .compressed import is_compressed
 from .listing import Listing
 from .names_read import LastListing, NamesRead
-from .splits import Split, check, cut_lines, read
+from .splits import Split, check, cut_lines, explain_errors, read
 
 _SAMPLE = 2**20
 _EXACT_KEYS = INTEGERS | {"date"}
@@ -296,7 +296,7 @@ class Pieces:
         """The byte before which a chunk of lines ends; None if it takes the rest of the file."""
         if not self.spec.records.is_lines or is_compressed(name):
             return None
-        with self.path(name).open("rb") as file:
+        with explain_errors(self.path(name)), self.path(name).open("rb") as file:
             sample = file.read(_SAMPLE)
         lines = max(sample.count(b"\n"), 1)
         end = at + self.rows * max(len(sample) // lines, 1)

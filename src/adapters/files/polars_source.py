@@ -45,7 +45,7 @@ class PolarsFileSource(FileSource):
         return self._read(offsets, lean=True) if self.spec.format == "parquet" else None
 
     def _read(self, offsets: OffsetRange, *, lean: bool) -> nw.LazyFrame[Any]:
-        check_room(sum(path.stat().st_size for path in self._listing.files(offsets)))
+        check_room(self._listing.size_of(offsets))
         batches = (read(split, self._decoders, lean=lean) for split in self._splits(offsets))
         rows = polars_rows(chain.from_iterable(batches), self.schema)
         if offsets.after is None:

@@ -23,7 +23,7 @@ from ..spark.dead_letters import spark_dead_letters
 from ..spark.skipped_counts import PassedOver
 from .source import FileSource
 from .spark_parquet import plain_columns, plain_rows
-from .splits import Split, read
+from .splits import Split, explain_errors, read
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -64,7 +64,9 @@ class SparkFileSource(FileSource):
         for split in self._splits(offsets):
             path = Path(split.path)
             is_parquet = self.spec.format == "parquet" and len(frames) < _MOST_PLAIN
-            if is_parquet and (columns := plain_columns(path, self.spec)) is not None:
+            with explain_errors(path):
+                columns = plain_columns(path, self.spec) if is_parquet else None
+            if columns is not None:
                 frames.append(plain_rows(self.spark, path, columns, self.spec, split.first_position))
             else:
                 others.append(split)

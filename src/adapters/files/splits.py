@@ -65,14 +65,15 @@ def splits(files: list[Path], spec: RecordSpec) -> list[Split]:
 
     Raises:
         BadInput: a file lacks a declared column, has it in a type that does not fit, or is damaged.
+        SourceChanged: a file is missing.
+        SourceUnavailable: the files cannot be reached.
     """
-    for path in files:
-        check(path, spec)
-    return [
-        split
-        for ordinal, path in enumerate(files)
-        for split in (_cut(ordinal, path) if spec.is_lines else [Split(ordinal, str(path))])
-    ]
+    found: list[Split] = []
+    for ordinal, path in enumerate(files):
+        with explain_errors(path):
+            check(path, spec)
+            found += _cut(ordinal, path) if spec.is_lines else [Split(ordinal, str(path))]
+    return found
 
 
 def read(split: Split, decoder: ShapeDecoder | ShapeDecoders, *, lean: bool = False) -> Iterator[pa.RecordBatch]:
@@ -88,7 +89,7 @@ def read(split: Split, decoder: ShapeDecoder | ShapeDecoders, *, lean: bool = Fa
     if spec.format == "parquet":
         yield from (rows.lean_batch if lean else rows.batch for rows in read_parquet(split, spec))
         return
-    with _explain_errors(split), explain_damage(split.path), open_file(split.path) as stream:
+    with explain_errors(split.path), explain_damage(split.path), open_file(split.path) as stream:
         if spec.format == "csv":
             yield from _read_csv(stream, split, spec)
         else:
@@ -97,20 +98,26 @@ def read(split: Split, decoder: ShapeDecoder | ShapeDecoders, *, lean: bool = Fa
 
 def read_parquet(split: Split, spec: RecordSpec, rows_a_batch: int = ROWS_A_BATCH) -> Iterator[TypedRows]:
     """As `read`, for row groups of Parquet; the texts of the rows are made only if they are asked for."""
-    with _explain_errors(split):
+    with explain_errors(split.path):
         yield from parquet.read(
             Path(split.path), spec, split.first_position, range(split.start, split.end), rows_a_batch
         )
 
 
 @contextmanager
-def _explain_errors(split: Split) -> Iterator[None]:
+def explain_errors(path: Path | str) -> Iterator[None]:
+    """Translate errors of the disk about a file that is read.
+
+    Raises:
+        SourceChanged: the file is missing.
+        SourceUnavailable: it cannot be reached, or its folder is away.
+    """
     try:
-        with _explain_faults(split.path):
+        with _explain_faults(path):
             yield
     except FileNotFoundError as error:
-        check_not_away(Path(split.path).parent)
-        raise SourceChanged(f"file {split.path} was removed while it was read; put it back") from error
+        check_not_away(Path(path).parent)
+        raise SourceChanged(f"file {path} was removed while it was read; put it back") from error
 
 
 @contextmanager
