@@ -76,17 +76,24 @@ class TopicReader:
 
         Raises:
             SourceChanged: records of a slice have been deleted.
-            SourceUnavailable: the cluster does not answer.
+            SourceUnavailable: the cluster does not answer, or sends no records of the slices for 30 seconds.
         """
         with self._borrow(self._idle) as reading:
             reading.begin(slices)
             deadline = monotonic() + _STANDSTILL_SECONDS
             while reading.open:
-                if (runs := reading.take()) is not None:
+                number = len(reading.open)
+                runs = reading.take()
+                yield from runs
+                # Records of other partitions, which may still be assigned, do not count.
+                if runs or len(reading.open) < number:
                     deadline = monotonic() + _STANDSTILL_SECONDS
-                    yield from runs
                 elif monotonic() > deadline:
-                    raise SourceUnavailable(f"Kafka at {self.settings.servers} stopped answering; is the broker up?")
+                    topic, partition = min(reading.open)
+                    raise SourceUnavailable(
+                        f"Kafka at {self.settings.servers} stopped answering about partition {partition} of topic"
+                        f" {topic!r}; is the broker up?"
+                    )
 
     def compacted_topics(self) -> list[str]:
         """The topics that are compacted, as far as the broker shows it.

@@ -77,8 +77,8 @@ class Reading:
                     self._unassign(partition)
                 self._assign(partition, slice_.start)
 
-    def take(self) -> list[Run] | None:
-        """Some records of the slices; None if nothing came for a moment.
+    def take(self) -> list[Run]:
+        """Some records of the slices; empty if none came for a moment.
 
         Raises:
             KafkaException: the cluster does not answer, or records are gone.
@@ -88,7 +88,7 @@ class Reading:
             # A single call for many messages would wait for all of them, or for all of its time.
             if received or (received := self.consumer.consume(1, _POLL_SECONDS)):
                 return self._sorted(received + self.consumer.consume(_AT_ONCE, 0))
-        return None
+        return []
 
     def _sorted(self, messages: list[Message]) -> list[Run]:
         """The records of messages that are in a slice.

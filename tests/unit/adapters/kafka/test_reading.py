@@ -90,7 +90,7 @@ def read(reading: Reading, slices: list[Slice]) -> dict[Partition, list[int]]:
     for _ in range(10_000):
         if not reading.open:
             return found
-        for run in reading.take() or []:
+        for run in reading.take():
             offsets = run.offsets.to_list()
             assert run.values.to_pylist() == [b"%d" % each for each in offsets]
             found[run.slice.topic, run.slice.partition] += offsets
