@@ -131,7 +131,7 @@ def main() -> int:
         meter = Meter(floor.session)
         for file in sorted(rows.iterdir()):
             plain = meter.cost(lambda at=file: floor.append(at))
-            _arrive(folder / "in", home / "in", file.stem)
+            arrive(folder / "in", home / "in", file.stem)
             costs.append([asdict(plain), asdict(meter.cost(lambda: headwater.run(until_idle=True)))])
             print(costs[-1], flush=True)
             if plans != "-":
@@ -141,7 +141,7 @@ def main() -> int:
     return 0
 
 
-def _arrive(source: Path, target: Path, stem: str) -> None:
+def arrive(source: Path, target: Path, stem: str) -> None:
     """Link the files of an epoch into the sources' folders."""
     for file in source.rglob(f"{stem}.*"):
         place = target / file.relative_to(source)
