@@ -287,6 +287,16 @@ class TestFaults(BucketDelta):
         with pytest.raises(StoreUnavailable, match="stored rows cannot be reached just now"), explain_read_errors():
             frame.collect()
 
+    def test_a_store_that_is_away_for_many_tries_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(bucket, "_RETRIED", timedelta(seconds=60))
+        monkeypatch.setattr(bucket, "_LONGEST_WAIT", timedelta(milliseconds=110))
+        away = 15
+        tries = iter(range(away))
+        self.answer(lambda _: "503 Service Unavailable" if next(tries, None) is not None else None)
+        self.objects.asked.clear()
+        assert not self.reopen().storage.has(f"{self.root}/none")
+        assert len(self.objects.asked) == away + 1
+
     def test_a_store_that_overwrites_commits_is_refused(self) -> None:
         answer = self.objects.answer
 

@@ -31,10 +31,14 @@ from .storage import Storage, bucket_address, is_hidden
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, SuffixRange
-    from obstore.store import ObjectStore
+    from obstore.store import ObjectStore, RetryConfig
 
 _RETRIED = timedelta(seconds=30)
 """A request is tried again for so long; then the run waits, and tries its epoch again."""
+_LONGEST_WAIT = timedelta(seconds=3)
+"""Before a request is tried again. Waits are random and grow, so that many processes do not try at one time."""
+_RETRIES = 1000
+"""More than `_RETRIED` has room for: only the time ends the tries, also where each is refused at once."""
 _END = 64 * 1024
 """Most footers of Parquet files are in so many last bytes."""
 _LENGTH_AND_MAGIC = 8
@@ -199,7 +203,7 @@ class Bucket(Storage):
     @cached_property
     def _store(self) -> ObjectStore:
         try:
-            return from_url(_bucket(self.address), retry_config={"retry_timeout": _RETRIED})
+            return from_url(_bucket(self.address), retry_config=_retry_config())
         except (BaseError, ValueError) as error:
             raise ConfigError(f"backend.path: {self.address}: {first_line(error)}; {_advice(self.address)}") from error
 
@@ -242,6 +246,10 @@ def _explaining(doing: str, path: str) -> Iterator[None]:
         raise
     except (BaseError, OSError) as error:
         raise StoreUnavailable(f"cannot {doing} {path}: {first_line(error)}; {_advice(path)}") from error
+
+
+def _retry_config() -> RetryConfig:
+    return {"retry_timeout": _RETRIED, "max_retries": _RETRIES, "backoff": {"max_backoff": _LONGEST_WAIT}}
 
 
 def _advice(address: str) -> str:
