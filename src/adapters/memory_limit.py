@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from math import ceil, floor
 
 from attrs import define, field
 
@@ -25,8 +26,8 @@ class _Work:
         held = self.rows + sum(self.named.values()) + more
         if held > self.limit:
             raise EngineLimit(
-                f"it needs about {held / _MEBIBYTE:,.0f} MiB of memory, and local_mb allows"
-                f" {self.limit / _MEBIBYTE:,.0f} MiB"
+                f"it needs about {ceil(held / _MEBIBYTE):,} MiB of memory, and local_mb allows"
+                f" {floor(self.limit / _MEBIBYTE):,} MiB"
             )
 
 

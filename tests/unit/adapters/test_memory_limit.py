@@ -22,6 +22,12 @@ def test_rows_add_up():
     assert not caught.value.lasting
 
 
+def test_what_is_needed_is_shown_as_more_than_what_is_allowed():
+    for limit, shown in ((MIB, "about 2 MiB of memory, and local_mb allows 1 MiB"), (MIB // 2, "about 1 MiB .* 0 MiB")):
+        with limited_to(limit), pytest.raises(EngineLimit, match=shown):
+            hold_rows(limit + 1)
+
+
 def test_what_is_only_checked_is_not_counted():
     with limited_to(10):
         check_room(8)
