@@ -77,15 +77,15 @@ class BucketDelta(Delta):
         monkeypatch.setattr(running, "answer", running.answer)
         monkeypatch.setattr(bucket, "_RETRIED", timedelta(seconds=0.1))
 
-    def answer(self, does: Callable[[dict[str, Any]], str | None]) -> None:
-        """Let the object store answer with a status if it is told one, and else as always."""
+    def answer(self, does: Callable[[dict[str, Any]], str | None], body: bytes = b"") -> None:
+        """Let the object store answer with a status and a body if it is told a status, and else as always."""
         answer = self.objects.answer
 
         def instead(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
             if (status := does(environ)) is None:
                 return answer(environ, start)
             start(status, [])
-            return [b""]
+            return [body]
 
         self.objects.answer = instead
 
@@ -286,6 +286,31 @@ class TestFaults(BucketDelta):
         self.answer(lambda _: "403 Forbidden")
         with pytest.raises(StoreUnavailable, match="stored rows cannot be reached just now"), explain_read_errors():
             frame.collect()
+
+    def test_what_the_store_answers_is_told_without_its_key(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(data_files, "READ_WHOLE", 0)
+        table = self.table(self.reopen(), SUMS)
+        table.commit(merge=[(0, 1)])
+        frame = table.frame().to_native()
+        self.answer(
+            lambda _: "403 Forbidden",
+            b'<?xml version="1.0" encoding="UTF-8"?>\n<Error><Code>SignatureDoesNotMatch</Code>\n<Message>It does not'
+            b"\nmatch &quot;x&quot;.</Message><AWSAccessKeyId>AKIAHIDDEN</AWSAccessKeyId></Error>",
+        )
+        reason = '403 Forbidden: SignatureDoesNotMatch: It does not match "x".'
+        for use in (lambda: self.reopened(table), lambda: table.commit(merge=[(1, 1)]), frame.collect):
+            with pytest.raises(StoreUnavailable) as error, explain_read_errors():
+                use()
+            assert reason in str(error.value)
+            assert "AKIA" not in str(error.value)
+            assert "\n" not in str(error.value)
+
+    def test_a_bucket_that_is_missing_is_told(self) -> None:
+        gone = LocalDeltaStore("s3://no-such-bucket/tables")
+        with pytest.raises(StoreUnavailable, match="404 Not Found: NoSuchBucket: The specified bucket does not exist;"):
+            self.table(gone, SUMS)
+        with pytest.raises(StoreUnavailable, match=r"cannot write s3://no-such-bucket/.*: NoSuchBucket: "):
+            gone.storage.create("s3://no-such-bucket/a", "text")
 
     def test_a_store_that_is_away_for_many_tries_is_waited_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(bucket, "_RETRIED", timedelta(seconds=60))

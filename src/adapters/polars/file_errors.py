@@ -10,6 +10,7 @@ import polars as pl
 import pyarrow as pa
 
 from ...domain.errors import HeadwaterError, StoreUnavailable, TableDamaged, VersionExpired, first_line
+from ..shared.object_store_errors import object_store_reason
 
 _PARQUET = "parquet: "
 """How Polars begins its errors about a file's content; other errors of computing are not about stored rows."""
@@ -34,7 +35,7 @@ def explain_read_errors(path: Path | str | None = None) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise VersionExpired(
-            f"{what} is gone ({first_line(error)}): its version expired while it was read. Read a newer version, and"
+            f"{what} is gone ({_reason(error)}): its version expired while it was read. Read a newer version, and"
             " pin what you read for long; if it was the newest, put the file back from a backup"
         ) from error
     except OSError as error:
@@ -71,11 +72,16 @@ def explain_write_errors(path: Path) -> Iterator[None]:
 
 def _of_system(what: str, error: OSError) -> TableDamaged | StoreUnavailable:
     if str(error).startswith(_OBJECT_STORE):
-        reason = first_line(error).removeprefix(_OBJECT_STORE)
-        return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {reason}")
+        return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {_reason(error)}")
     if error.errno is None:  # PyArrow raises such errors for content that it cannot read
         return _damaged(what, error)
     return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {error}")
+
+
+def _reason(error: OSError) -> str:
+    if str(error).startswith(_OBJECT_STORE):
+        return object_store_reason(error).removeprefix(_OBJECT_STORE)
+    return first_line(error)
 
 
 def _damaged(what: str, error: Exception) -> TableDamaged:

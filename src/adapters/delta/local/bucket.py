@@ -22,9 +22,10 @@ from attrs import define, field
 from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import from_url
 
-from ....domain.errors import ConfigError, NotSupported, StoreUnavailable, first_line
+from ....domain.errors import ConfigError, NotSupported, StoreUnavailable
 from ....domain.ports import SmallFiles
 from ...polars.file_errors import explain_write_errors
+from ...shared.object_store_errors import object_store_reason
 from ...shared.utf8 import KEEP_BYTES
 from ..stored_file import StoredFile
 from .storage import Storage, bucket_address, is_hidden
@@ -205,7 +206,8 @@ class Bucket(Storage):
         try:
             return from_url(_bucket(self.address), retry_config=_retry_config())
         except (BaseError, ValueError) as error:
-            raise ConfigError(f"backend.path: {self.address}: {first_line(error)}; {_advice(self.address)}") from error
+            reason = object_store_reason(error)
+            raise ConfigError(f"backend.path: {self.address}: {reason}; {_advice(self.address)}") from error
 
     def _key(self, path: str) -> str:
         return bucket_address(path).removeprefix(_bucket(self.address)).removeprefix("/")
@@ -239,13 +241,18 @@ class _BucketFiles(SmallFiles):
 
 @contextmanager
 def _explaining(doing: str, path: str) -> Iterator[None]:
-    """Translate errors of the object store, but for `FileNotFoundError` and obstore's `AlreadyExistsError`."""
+    """Translate errors of the object store, but for `FileNotFoundError` and obstore's `AlreadyExistsError`.
+
+    If an object cannot be written because something is not there, it is the bucket: that is `StoreUnavailable`.
+    """
     try:
         yield
-    except (FileNotFoundError, AlreadyExistsError):
+    except AlreadyExistsError:
         raise
     except (BaseError, OSError) as error:
-        raise StoreUnavailable(f"cannot {doing} {path}: {first_line(error)}; {_advice(path)}") from error
+        if isinstance(error, FileNotFoundError) and doing != "write":
+            raise
+        raise StoreUnavailable(f"cannot {doing} {path}: {object_store_reason(error)}; {_advice(path)}") from error
 
 
 def _retry_config() -> RetryConfig:
