@@ -322,6 +322,16 @@ class TestFaults(BucketDelta):
         assert not self.reopen().storage.has(f"{self.root}/none")
         assert len(self.objects.asked) == away + 1
 
+    def test_an_address_of_the_store_that_cannot_be_used_is_told(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", self.objects.address.replace("//", "//me:hidden@"))
+        with pytest.raises(ConfigError, match=r"AWS_ENDPOINT_URL .* must not contain a user or a password") as error:
+            self.table(self.reopen(), SUMS)
+        assert "hidden" not in str(error.value)
+        monkeypatch.setenv("AWS_ENDPOINT_URL", self.objects.address)
+        monkeypatch.delenv("AWS_ALLOW_HTTP")
+        with pytest.raises(ConfigError, match=r"AWS_ENDPOINT_URL .* set AWS_ALLOW_HTTP=true"):
+            self.table(self.reopen(), SUMS)
+
     def test_a_store_that_overwrites_commits_is_refused(self) -> None:
         answer = self.objects.answer
 

@@ -6,6 +6,7 @@ fails. Objects are reached by the package obstore and by Polars, which both take
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -28,6 +29,7 @@ from ...polars.file_errors import explain_write_errors
 from ...shared.object_store_errors import object_store_reason
 from ...shared.utf8 import KEEP_BYTES
 from ..stored_file import StoredFile
+from .endpoint import check_endpoint
 from .storage import Storage, bucket_address, is_hidden
 
 if TYPE_CHECKING:
@@ -203,6 +205,8 @@ class Bucket(Storage):
 
     @cached_property
     def _store(self) -> ObjectStore:
+        if _scheme(self.address) == "s3":
+            check_endpoint(os.environ)
         try:
             return from_url(_bucket(self.address), retry_config=_retry_config())
         except (BaseError, ValueError) as error:
