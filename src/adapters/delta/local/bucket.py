@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from obstore import ObjectMeta, SuffixRange
     from obstore.store import ObjectStore, RetryConfig
 
-_RETRIED = timedelta(seconds=30)
-"""A request is tried again for so long; then the run waits, and tries its epoch again."""
+_RETRIED = timedelta(seconds=10)
+"""A request is tried again for so long; then the run waits, and tries its epoch again. No signal interrupts a request."""
 _LONGEST_WAIT = timedelta(seconds=3)
 """Before a request is tried again. Waits are random and grow, so that many processes do not try at one time."""
 _RETRIES = 1000
