@@ -60,11 +60,15 @@ class Change:
 
 @frozen
 class Write:
-    """A statement: the row at a key becomes another one, or none; at another key, where the new row says so."""
+    """A statement: the row at a key becomes another one, or none; at another key, where the new row says so.
+
+    If it only reads, the row at the key stays, and the log tells it as an insert, as a connector's snapshot does.
+    """
 
     table: str
     key: int
     row: Row | None
+    reads: bool = False
 
 
 @define
@@ -170,6 +174,8 @@ class Database:
 def _written(rows: Rows, write: Write) -> tuple[Row | None, Row | None] | None:
     """The images before and after a write, which is done; None if it changes nothing."""
     before, after = rows.get(write.key), write.row
+    if write.reads:
+        return None if before is None else (None, before)
     if before == after or (after is not None and after[KEY] != write.key and (before is None or after[KEY] in rows)):
         return None
     rows.pop(write.key, None)
@@ -314,6 +320,7 @@ def histories(
     statements_take: int = 0,
     clocks_differ: int = 0,
     deletes: int = 1,
+    reads: int = 0,
     empty: bool = False,
 ) -> Database:
     """Any history: inserts, updates, deletes, changes of keys, keys that come again; ties of commit times.
@@ -327,6 +334,7 @@ def histories(
         statements_take: seconds at most between the statements of a transaction and its commit.
         clocks_differ: seconds at most that a commit is told earlier than one before it, where they touch no common row.
         deletes: how often a statement deletes, where three put a row and one moves it.
+        reads: how often a connector reads a row again.
         empty: whether no transaction comes before the log is told.
     """
     database, moment = Database(tuple(tables)), START
@@ -336,9 +344,9 @@ def histories(
     def write() -> Write:
         table = draw(st.sampled_from(sorted(tables)))
         key = draw(any_key)
-        does = draw(st.sampled_from(["put"] * 3 + ["delete"] * deletes + ["move"]))
-        if does == "delete":
-            return Write(table, key, None)
+        does = draw(st.sampled_from(["put"] * 3 + ["delete"] * deletes + ["move"] + ["read"] * reads))
+        if does in {"delete", "read"}:
+            return Write(table, key, None, reads=does == "read")
         row = draw(rows[table])
         return Write(table, key, row if does == "move" else {**row, KEY: key})
 

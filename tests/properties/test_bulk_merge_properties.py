@@ -152,6 +152,7 @@ def schedules(
             statements_take=took,
             clocks_differ=_CLOCKS_DIFFER,
             deletes=3 if empty else 1,
+            reads=2 if empty else 0,
             empty=empty,
         )
     )
