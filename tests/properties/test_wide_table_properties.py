@@ -18,7 +18,7 @@ from headwater.testing.trial import Trial
 from tests.spark_fixtures import compact_few_files
 
 from .effort import examples
-from .wide_table_oracle import KEY, TOPICS, Key, Message, Options, Oracle
+from .wide_table_oracle import KEY, OWNER, SEEN, TOPICS, Key, Message, Options, Oracle
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -36,9 +36,9 @@ compact_every = 2
 [sources.base]
 kind = "files"
 path = "base"
-schema = "kind string, region string, id bigint, name string, at timestamp"
+schema = "kind string, region string, id bigint, name string, at timestamp, seen date"
 row_kind = "kind"
-event_time = "at"
+event_time = "seen"
 
 [sources.log]
 kind = "files"
@@ -137,6 +137,14 @@ _LARGE = Scale(turns=4, files=2, messages=5)
 _SMALL = Scale(turns=3, files=1, messages=5)
 """Where an epoch takes seconds."""
 _NAMES = [topic.name for topic in TOPICS]
+_FIRST = {
+    "kind": "+I",
+    "region": "z",
+    "id": 1,
+    "name": "zoe",
+    "at": f"{SEEN}T10:00:00+00:00",
+    "seen": SEEN,
+}
 _AT = "_at"
 _ADDED = ("size",)
 """The column of `sparse` that is added with the topic `late`."""
@@ -190,12 +198,13 @@ class WideTrial:
     def run(self) -> None:
         """Take the whole schedule."""
         self.trial.deploy(self._deployment(late=False))
+        if self.schedule.remembered:  # otherwise the watermark could be years earlier when a delete is read
+            self._feed(OWNER, [_FIRST])
         for number, turn in enumerate(self.schedule.turns):
             if number == self.schedule.added:
                 self._add()
             for name, messages in turn.files:
-                self.trial.feed(name, [json.dumps(each) for each in messages])
-                self.arrived[name].append(messages)
+                self._feed(name, messages)
             with suppress(Crash):
                 self.trial.run(fault=turn.fault)
         if self.schedule.added >= len(self.schedule.turns):
@@ -223,6 +232,10 @@ class WideTrial:
         if publications and self.schedule.kept:
             _, stored = self.trial.stored("wide.rows")
             assert _by_key(stored.collect(backend="polars").rows(named=True)) == oracle.rows()
+
+    def _feed(self, name: str, messages: list[Message]) -> None:
+        self.trial.feed(name, [json.dumps(each) for each in messages])
+        self.arrived[name].append(messages)
 
     def _add(self) -> None:
         self.added_at = len(self.trial.publications("wide"))

@@ -19,6 +19,8 @@ Row = dict[str, Any]
 
 KEY = ("region", "id")
 OWNER = "base"
+SEEN, OLD = "2024-03-09", "2020-01-01"
+"""The first day of the owner's event time; and the event time of deletes of old rows, and of late rows."""
 
 
 @frozen
@@ -208,6 +210,7 @@ TOPICS = (
             | {
                 "kind": st.sampled_from(["+I", "+U", "+U", "-D", "-D"]),
                 "at": _SEQ.map(lambda hour: None if hour is None else f"2024-03-09T1{hour}:00:00+00:00"),
+                "seen": st.just(OLD) | st.dates(date.fromisoformat(SEEN), date(2024, 12, 31)).map(date.isoformat),
             },
             optional={"name": st.sampled_from(["ann", "bob", "cid", "", None])},
         ),

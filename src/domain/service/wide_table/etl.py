@@ -156,10 +156,11 @@ class TopicEtl:
         return rows.with_columns((nw.col(_UPSERTS) | nw.col(_DELETES)).alias(ACTS))
 
     def _add_pairs(self, rows: nw.LazyFrame[Any], *, replay: bool) -> nw.LazyFrame[Any]:
-        """Add to old images whether the row keeps its key, and the sequence of the new image.
+        """Add to old images whether the row keeps its key, and the sequence and owner's event time of the new image.
 
         A change of the key deletes the old key with the sequence of the new image. With its own sequence, a late update
-        of the old key could bring the row back. In a replay the two images of a record may be two dead letters.
+        of the old key could bring the row back. Its own event time may be long before the change. In a replay the two
+        images of a record may be two dead letters.
         """
         kind, position = nw.col(ROW_KIND), nw.col(POSITION)
         old, new = kind == UPDATE_BEFORE, kind == UPDATE_AFTER
@@ -169,15 +170,17 @@ class TopicEtl:
             pair = nw.when(both & (old | new)).then(nw.when(new).then(position).max().over(*_RECORD)).otherwise(pair)
         rows = rows.with_columns(pair.alias(_PAIR))
         one = nw.when(new).then(nw.lit(1))
-        sequence = [_sequence(at) for at in range(len(self._topic.sequence))]
+        taken = [_sequence(at) for at in range(len(self._topic.sequence))]
+        if self._topic.owner and self._topic.event_time:
+            taken.append(self._topic.event_time)
         rows = rows.with_columns(
             (~one.max().over(_PAIR).is_null()).alias(_PAIRED),
             (~one.max().over(_PAIR, *self._keys).is_null()).alias(_STAYS),
-            *(nw.when(new).then(nw.col(name)).max().over(_PAIR).alias(f"_new{name}") for name in sequence),
+            *(nw.when(new).then(nw.col(name)).max().over(_PAIR).alias(f"_new_{name}") for name in taken),
         )
         has_new = old & nw.col(_PAIRED)
         return rows.with_columns(
-            nw.when(has_new).then(nw.col(f"_new{name}")).otherwise(nw.col(name)).alias(name) for name in sequence
+            nw.when(has_new).then(nw.col(f"_new_{name}")).otherwise(nw.col(name)).alias(name) for name in taken
         )
 
     def _check(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:

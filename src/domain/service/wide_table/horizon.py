@@ -24,7 +24,11 @@ _EVER = 2**62
 
 @frozen(eq=False)
 class Horizon:
-    """Stores the owner's deletes by day (UTC) of their event times, and expires deleted rows day by day.
+    """Stores the owner's deletes by day (UTC), and expires deleted rows day by day.
+
+    The day of a delete is that of its event time, but not before the owner's watermark after the epoch that reads it: a
+    delete in a changelog has the event time of the deleted row, which may have been updated long before. The day
+    follows from the batch and the latest publication, so an epoch that is repeated stores the same days.
 
     A deleted row expires when `after` has passed since the day of its delete, by the watermark, if the delete is still
     the owner's newest record. The columns of all topics expire with it. An epoch stores its own deletes. The first
@@ -70,7 +74,7 @@ class Horizon:
         Returns:
             A change of `tombstones`, and a change of `wide` that deletes none of the keys of `good`.
         """
-        tombstones = None if removing is None else self._tombstones(removing)
+        tombstones = None if removing is None else self._tombstones(removing, snapshot, watermarks)
         due = self._due(snapshot, watermarks)
         if due is None:
             return {} if tombstones is None else {self.tombstones.name: Change(merge=tombstones)}
@@ -83,21 +87,28 @@ class Horizon:
             self.wide.name: Change(delete=self._expired_rows(expired.select(*key).unique(), snapshot, due)),
         }
 
-    def _tombstones(self, removing: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        return self.days.assign(removing, self.engine).select(*self.tombstones.key).unique()
+    def _tombstones(
+        self, removing: nw.LazyFrame[Any], snapshot: Snapshot, watermarks: Mapping[str, datetime | None]
+    ) -> nw.LazyFrame[Any]:
+        """Return the deletes with their days, in the columns of `tombstones`."""
+        rows = self.days.assign(removing, self.engine)
+        if owner := _advance(snapshot, watermarks).get(self.owner.columns.topic.name):
+            read, own = nw.lit(_day(owner)), nw.col(SEGMENT)
+            rows = rows.with_columns(nw.when(own < read).then(read).otherwise(own).alias(SEGMENT))
+        return rows.select(*self.tombstones.key).unique()
 
     def _due(self, snapshot: Snapshot, watermarks: Mapping[str, datetime | None]) -> int | None:
         """The first day that does not expire yet; None if this batch does not move it."""
-        before = snapshot.publication
-        watermark = before.watermark if before else None
-        advanced = advance_group(watermark, watermarks, advance_topics(before.watermarks if before else {}, watermarks))
-        if advanced is None or watermark == advanced:
+        before = snapshot.watermark
+        advanced = advance_group(before, watermarks, _advance(snapshot, watermarks))
+        if advanced is None or before == advanced:
             return None
-        day = self._day(advanced)
-        return day if watermark is None or day > self._day(watermark) else None
+        day = self._last_day(advanced)
+        return day if before is None or day > self._last_day(before) else None
 
-    def _day(self, watermark: datetime) -> int:
-        return day_number(subtract(watermark, self.after).astimezone(UTC).date())
+    def _last_day(self, watermark: datetime) -> int:
+        """The day that is `after` before a watermark."""
+        return _day(subtract(watermark, self.after))
 
     def _expired_rows(self, keys: nw.LazyFrame[Any], snapshot: Snapshot, due: int) -> nw.LazyFrame[Any]:
         """Return the keys of deleted rows, without those that were deleted again on a later day."""
@@ -105,3 +116,13 @@ class Horizon:
         deleted = snapshot.read(self.wide.name, Matching(keys)).filter(nw.col(self.deleted)).select(*key)
         later = snapshot.read(self.tombstones.name, Matching(keys, within={SEGMENT: Between(due, _EVER)}))
         return deleted.join(later.select(*key).unique(), on=key, how="anti")
+
+
+def _advance(snapshot: Snapshot, watermarks: Mapping[str, datetime | None]) -> dict[str, datetime]:
+    """The watermark of each topic after the batch (UTC)."""
+    before = snapshot.publication
+    return advance_topics(before.watermarks if before else {}, watermarks)
+
+
+def _day(moment: datetime) -> int:
+    return day_number(moment.astimezone(UTC).date())

@@ -77,7 +77,7 @@ class WideTables:
     Args:
         dead_letters: see `dead_letter.spec`.
         wide: one row per key, including deleted rows.
-        tombstones: the keys of the owner's deletes, by day; None if deletes never expire.
+        tombstones: the keys of the owner's deletes, by day (see `Horizon`); None if deletes never expire.
         topics: the columns of each topic in `wide`.
     """
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from contextlib import ExitStack
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import evolve
 
+from headwater.domain.duration import day_number
 from headwater.domain.errors import ConfigError
 from headwater.domain.ports import Receipt
 from headwater.testing.trial import Trial
@@ -273,6 +274,46 @@ class TestHorizon:
         feed(forgetful, "infos", info(1, 1, name="anew"))
         forgetful.run()
         assert rows(forgetful, "shop", "shop_id", "name", "item_count")[0] == (1, "anew", None)
+
+    @pytest.mark.parametrize("epochs", [1, 2])
+    def test_the_delete_of_a_row_that_is_old_is_not(self, forgetful: Trial, epochs: int) -> None:
+        """A changelog gives a delete the time of the row's last update."""
+        feed(forgetful, "infos", info(1, 1, name="A"), info(99, 5), *([info(1, 1, "-D")] if epochs == 1 else []))
+        feed(forgetful, "stocks", stock(1, 7, 1, day=6))
+        forgetful.run()
+        if epochs == 2:
+            feed(forgetful, "infos", info(1, 1, "-D"))
+            forgetful.run()
+        self.pass_day(forgetful, 7)
+        feed(forgetful, "infos", info(1, 7, name="back"))
+        forgetful.run()
+        assert rows(forgetful, "shop", "shop_id", "name", "item_count")[0] == (1, "back", 7)
+        feed(forgetful, "infos", info(1, 7, "-D"))
+        forgetful.run()
+        self.pass_day(forgetful, 9)
+        assert rows(forgetful, "shop.completeness", "shop_id", "present") == [(1, False), (99, True)]
+        self.pass_day(forgetful, 10)
+        assert rows(forgetful, "shop.completeness", "shop_id", "present") == [(99, True)]
+
+    def test_a_change_of_the_key_deletes_at_the_time_of_the_new_image(self, forgetful: Trial) -> None:
+        def person(shop_id: int, day: int) -> dict[str, Any]:
+            return {"shop_id": shop_id, "owner_name": "Ann", "phone": None, "at": f"2024-01-{day:02}T12:00:00Z"}
+
+        owned = changed('before = "optional"', 'event_time = "at"\nwatermark_delay = "10d"', SHOP + LOG)
+        owned = changed("owner = true\n", "", owned).replace("people]\n", "people]\nowner = true\n")
+        forgetful.deploy(
+            changed('key = ["shop_id"]\n[pipelines', 'key = ["shop_id"]\ntombstones = "2d"\n[pipelines', owned)
+        )
+        feed(forgetful, "log", {"op": "c", "before": None, "after": person(1, 1)})
+        feed(forgetful, "log", {"op": "u", "before": person(1, 1), "after": person(2, 12)})
+        feed(forgetful, "stocks", stock(1, 7, 1, day=30))
+        feed(forgetful, "infos", info(1, 30, name="A"))
+        forgetful.run()
+        feed(forgetful, "log", {"op": "c", "before": None, "after": person(3, 24)})
+        forgetful.run()
+        known = [(1, False), (2, True), (3, True)]
+        assert rows(forgetful, "shop.completeness", "shop_id", "present") == known
+        assert [day for *_, day in rows(forgetful, "shop.tombstones")] == [day_number(date(2024, 1, 12))]
 
     def test_it_goes_by_the_owners_time(self, forgetful: Trial) -> None:
         forgetful.unset("pipelines.shop.topics.info.owner")
