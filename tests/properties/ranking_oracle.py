@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from hypothesis import strategies as st
 
+from headwater.domain.service.segments import Segments
 from headwater.domain.table.schema import Schema
 
 if TYPE_CHECKING:
@@ -61,15 +62,34 @@ def _of(name: str) -> Callable[[Row], Any]:
     return lambda row: row[name]
 
 
+def _cell(row: Row, settings: RankingSettings) -> tuple[int, int | None]:
+    """The group and the segment of a row."""
+    segments = Segments.of(
+        settings.order_by,
+        SCHEMA[settings.order_by],
+        interval=settings.segment,
+        offset=settings.offset,
+        zone=settings.time_zone,
+        nulls_lowest=False,
+    )
+    return row["team"], None if row["at"] is None else segments.number_of(row["at"])
+
+
+def _after(alive: dict[int, Row], team: int) -> datetime:
+    """A time after those of all rows of a group."""
+    times = (row["at"] for row in alive.values() if row["team"] == team and row["at"])
+    return max(times, default=_START) + timedelta(minutes=20)
+
+
 @st.composite
-def lives(draw: st.DrawFn, *, complete: bool) -> list[Row]:
+def lives(draw: st.DrawFn, settings: RankingSettings) -> list[Row]:
     """A changelog of some events: inserts, repeats, updates that may move a row anywhere, deletes.
 
-    Args:
-        draw: Hypothesis's.
-        complete: every change of a stored row names where it was, with its before image; otherwise upserts and deletes
-            may know nothing but the id.
+    A row that rises becomes the newest of its group. Upserts and deletes may know nothing but the id. With
+    ``repeats = "same-segment"`` a delete, and an update that moves a row to another cell, name where the row was, with
+    the before image.
     """
+    complete = settings.repeats == "same-segment"
     alive: dict[int, Row] = {}
     log: list[Row] = []
     images = st.fixed_dictionaries(
@@ -82,7 +102,7 @@ def lives(draw: st.DrawFn, *, complete: bool) -> list[Row]:
     )
     for _ in range(draw(st.integers(0, 24))):
         known = sorted(alive)
-        action = draw(st.sampled_from(["insert", "insert", "insert", "repeat", "update", "delete"]))
+        action = draw(st.sampled_from(["insert", "insert", "insert", "repeat", "update", "rise", "delete"]))
         if action == "insert" or not known:
             row = {"id": draw(st.integers(1, 30)), **draw(images)}
             if row["id"] in alive:
@@ -91,16 +111,17 @@ def lives(draw: st.DrawFn, *, complete: bool) -> list[Row]:
             alive[row["id"]] = row
             continue
         old = alive[draw(st.sampled_from(known))]
-        blind = not complete and draw(st.booleans())
+        blind = draw(st.booleans())
         if action == "repeat":
             log.append({**old, "_row_kind": "+I"})
-        elif action == "update":
-            new = {**old, **draw(images)}
-            log += [] if blind else [{**old, "_row_kind": "-U"}]
+        elif action in {"update", "rise"}:
+            new = {**old, **(draw(images) if action == "update" else {"at": _after(alive, old["team"])})}
+            only_new = blind and (not complete or _cell(old, settings) == _cell(new, settings))
+            log += [] if only_new else [{**old, "_row_kind": "-U"}]
             log.append({**new, "_row_kind": "+U"})
             alive[new["id"]] = new
         else:
-            image = dict.fromkeys(old) | {"id": old["id"]} if blind else old
+            image = dict.fromkeys(old) | {"id": old["id"]} if blind and not complete else old
             log.append({**image, "_row_kind": "-D"})
             del alive[old["id"]]
     return log

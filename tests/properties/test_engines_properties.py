@@ -114,7 +114,7 @@ def opened(spark: SparkSession, tmp_path: Path) -> Callable[[], dict[str, Backen
 @st.composite
 def ranked(draw: st.DrawFn) -> tuple[RankingSettings, list[Row]]:
     ranking = draw(rankings())
-    return ranking, draw(lives(complete=ranking.repeats == "same-segment"))
+    return ranking, draw(lives(ranking))
 
 
 @pytest.mark.delta

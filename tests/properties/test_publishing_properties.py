@@ -146,7 +146,7 @@ def faults(draw: st.DrawFn) -> tuple[int, Fault | None, Fault | None]:
 def test_a_follower_has_the_view(kafka: KafkaBroker, data: st.DataObject) -> None:
     ranking = data.draw(rankings())
     source = RowsSource(SCHEMA, memory_backend().frame)
-    events = data.draw(lives(complete=ranking.repeats == "same-segment"))
+    events = data.draw(lives(ranking))
     view = data.draw(st.sampled_from(["ranks", "ranks", "top"]))
     trial = Trial(kafka, ranking, source, view, data.draw(st.sampled_from(FEED_FORMATS)), kept=data.draw(st.booleans()))
     kafka.create_topic(trial.topic, partitions=2)

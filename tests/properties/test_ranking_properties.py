@@ -66,7 +66,7 @@ def faults(draw: st.DrawFn) -> Fault:
 def schedules(draw: st.DrawFn) -> tuple[RankingSettings, list[Row], list[int], list[Fault | None]]:
     """Settings, events, and for every run how many rows its epochs hold and where it dies."""
     ranking = draw(rankings())
-    events = draw(lives(complete=ranking.repeats == "same-segment"))
+    events = draw(lives(ranking))
     runs = draw(st.integers(0, 3))
     sizes = draw(st.lists(st.integers(1, 12), min_size=runs + 1, max_size=runs + 1))
     return ranking, events, sizes, [*draw(st.lists(faults(), min_size=runs, max_size=runs)), None]

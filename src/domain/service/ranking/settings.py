@@ -40,8 +40,8 @@ class RankingSettings:
         top: the number of ranks in the view `top`.
         repeats: where the earlier row of an id can be. ``anywhere``: in any segment; each epoch then reads the ids of
             all files whose range of ids overlaps that of the batch. ``same-segment``: in the group and segment of the
-            new record. This costs nothing more; it is right for events that never change, and for changelogs with
-            complete before images.
+            new record; each epoch then reads the ids of such files in its own segments. This is right for events that
+            stay in their group and segment, and for changelogs with complete before images.
         records: how the source's records are read; None: not on record.
     """
 

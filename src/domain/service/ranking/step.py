@@ -165,14 +165,20 @@ class RankingStep:
         if self._anywhere:
             return self._look_up(ready.latest, ready.profile, snapshot).select(*columns)
         removed = _good(ready.checked).filter(removes(nw.col(ROW_KIND))).select(*columns)
-        if not batch.replay:
-            return removed
-        # Its id may have come to another cell since the dead letter was read.
-        return nw.concat([removed, self._look_up(ready.ranked, ready.profile, snapshot).select(*columns)])
+        # The id of a dead letter may have come to another segment since the dead letter was read.
+        segments = None if batch.replay else ready.profile.segments
+        found = self._look_up(ready.ranked, ready.profile, snapshot, segments)
+        return nw.concat([removed, found.select(*columns)])
 
-    def _look_up(self, rows: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        """Return the stored rows that have the ids of these."""
-        return snapshot.read(self.tables.ranked.name, Matching(rows.select(*self.settings.id), within=profile.ids))
+    def _look_up(
+        self, rows: nw.LazyFrame[Any], profile: _Profile, snapshot: Snapshot, segments: Sequence[int] | None = None
+    ) -> nw.LazyFrame[Any]:
+        """Return the stored rows that have the ids of these: in the segments of these, or in all segments if None."""
+        table, ids = self.tables.ranked.name, self.settings.id
+        if segments is None:
+            return snapshot.read(table, Matching(rows.select(*ids), within=profile.ids))
+        within = {SEGMENT: _within(segments), **profile.ids}
+        return snapshot.read(table, Matching(rows.select(SEGMENT, *ids), within=within))
 
     def _apply(self, ready: _Prepared, earlier: nw.LazyFrame[Any], snapshot: Snapshot) -> dict[str, Change]:
         cells = self.engine.persist(self._look_up_cells(ready, snapshot))

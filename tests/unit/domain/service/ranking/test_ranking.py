@@ -58,11 +58,11 @@ def test_segments_that_make_no_sense(changed: dict[str, Any], message: str) -> N
         Ranking(settings(**changed), memory_backend().engine)
 
 
-def ran(ranking: RankingSettings, rows: list[dict[str, Any]]) -> Runner:
-    """A runner that has read all rows in one epoch."""
+def ran(ranking: RankingSettings, rows: list[dict[str, Any]], limit: int = 1_000_000) -> Runner:
+    """A runner that has read all rows, `limit` in an epoch."""
     backend = memory_backend()
     store = backend.open()
-    service, source = Ranking(ranking, backend.engine), RowsSource(SCHEMA, backend.frame, given=rows)
+    service, source = Ranking(ranking, backend.engine), RowsSource(SCHEMA, backend.frame, given=rows, limit=limit)
     runner = Runner("p", service, source, store, store, backend.engine, ManualClock(), "run")
     runner.run(until_idle=True)
     return runner
@@ -109,3 +109,12 @@ def test_a_dead_letter_whose_id_has_moved_since_is_one_row_after_its_replay() ->
     assert replay(runner).rows == 1
     assert [(row[1], row[2]) for row in answers(runner, "ranks")] == [(7, date(2024, 3, 1))]
     assert runner.ledger.snapshot().read("p.cells").collect(backend="polars")["_count"].to_list() == [1]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3])
+def test_an_id_that_comes_again_in_its_group_and_segment_replaces_its_row(limit: int) -> None:
+    """Although the new row is newer than all rows of its cell, and comes without its old image."""
+    rows = [{"team": 1, "id": at, "score": score} for at, score in [(1, 1.0), (2, 2.0), (1, 5.0), (3, 7.0)]]
+    runner = ran(settings(order_by="score", segment="100", repeats="same-segment"), rows, limit)
+    assert {row[1]: row[-1] for row in answers(runner, "ranks")} == {2: 1, 1: 2, 3: 3}
+    assert runner.ledger.snapshot().read("p.cells").collect(backend="polars")["_count"].to_list() == [3]
