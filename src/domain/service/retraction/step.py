@@ -258,4 +258,6 @@ class RetractionStep:
 
 
 def _day(number: int) -> date:
-    return date.fromordinal(EPOCH.toordinal() + number)
+    """The date of a day; the first or the last date for a day of a zone before or after all dates."""
+    ordinal = EPOCH.toordinal() + number
+    return date.fromordinal(min(max(ordinal, date.min.toordinal()), date.max.toordinal()))

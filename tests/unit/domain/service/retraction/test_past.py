@@ -390,6 +390,18 @@ def test_moments_are_days_of_the_pipelines_zone() -> None:
     assert service.default_cut(None, moment("01 16:00")) == march(2)
 
 
+@pytest.mark.parametrize(
+    ("zone", "watermark", "day"),
+    [
+        ("Asia/Shanghai", datetime(9999, 12, 31, 23, tzinfo=UTC), date.max),
+        ("America/New_York", datetime(1, 1, 1, 2, tzinfo=UTC), date.min),
+    ],
+)
+def test_the_first_and_the_last_day_are_those_of_the_calendar(zone: str, watermark: datetime, day: date) -> None:
+    service: Any = Shop(settings(time_zone=zone)).runner().service
+    assert service.default_cut(watermark, moment("01 09:00")) == day
+
+
 @pytest.mark.parametrize("zone", ["Asia/Shanghai", "America/New_York"])
 @pytest.mark.parametrize(
     ("kind", "hour"), [("timestamp_ntz", 2), ("timestamp_ntz", 20), ("date", 0)], ids=["morning", "evening", "date"]
