@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 
-_FIRST = datetime(1, 1, 1, tzinfo=UTC)
+_FIRST, _LAST = datetime(1, 1, 1, tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 
 
 def advance(watermark: datetime | None, newest: datetime | None, delay: timedelta) -> datetime | None:
@@ -25,6 +25,11 @@ def advance(watermark: datetime | None, newest: datetime | None, delay: timedelt
 def subtract(moment: datetime, by: timedelta) -> datetime:
     """A UTC time minus a duration, but not before 0001-01-01."""
     return moment - min(by, moment - _FIRST)
+
+
+def add(moment: datetime, by: timedelta) -> datetime:
+    """A UTC time plus a duration, but not after the end of 9999-12-31."""
+    return moment + min(by, _LAST - moment)
 
 
 def advance_topics(so_far: Mapping[str, datetime], reached: Mapping[str, datetime | None]) -> dict[str, datetime]:

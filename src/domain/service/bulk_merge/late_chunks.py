@@ -80,7 +80,7 @@ class LateChunks:
             BadInput: a chunk was written before the time from which deletes are known.
         """
         for chunk in chunks:
-            if chunk.search_ts is None or chunk.search_ts - self.settings.delay < deletes_from:
+            if chunk.search_ts is None or chunk.search_ts - deletes_from < self.settings.delay:
                 written, remedy = "without a search_ts", _SEARCH_TS_REMEDY
                 if chunk.search_ts is not None:
                     written, remedy = f"of {chunk.search_ts.isoformat()}", ""

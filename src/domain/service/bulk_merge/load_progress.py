@@ -10,7 +10,7 @@ import narwhals as nw
 from attrs import define, evolve, field, frozen
 
 from ...epoch.key_range import KeyRange, merge_ranges
-from ...epoch.watermark import instant
+from ...epoch.watermark import add, instant
 from ...ledger.ledger import Snapshot
 from ...ports import FrameExchange, Version
 from ...source.bulk import CHUNK, SEARCH_TS, reach_of
@@ -260,13 +260,13 @@ class BulkLoadProgress:
             return True
         if chunk.search_ts is None or watermark is None:
             return False
-        return watermark >= chunk.search_ts + self.settings.delay
+        return watermark - chunk.search_ts >= self.settings.delay
 
     def _exact_from(self, chunk: Chunk, state: LoadState) -> datetime | None:
         """The earliest event time (UTC) as of which a chunk is exact; None: any."""
         if self.settings.follows:
             return state.newest
-        return None if chunk.search_ts is None else chunk.search_ts + self.settings.delay
+        return None if chunk.search_ts is None else add(chunk.search_ts, self.settings.delay)
 
     def _chunk_rows(self, chunks: Iterable[Chunk], settlement: Settlement) -> nw.LazyFrame[Any]:
         lines = []

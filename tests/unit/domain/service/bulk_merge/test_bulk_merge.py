@@ -178,6 +178,39 @@ def test_history_may_begin_with_the_first_of_all_times(trial: Trial) -> None:
     assert rows(trial, as_of=datetime(1, 1, 1, tzinfo=UTC)) == [(1, "ann", 1)]
 
 
+def test_a_chunk_that_was_read_at_the_last_of_all_times_waits_for_its_position(trial: Trial) -> None:
+    trial.set("pipelines.accounts.position", '"pos"')
+    trial.set("sources.log.schema", '"kind string, id bigint, owner string, balance bigint, at timestamp, pos bigint"')
+    bulk = '{ path = "bulk", format = "json", search_ts = "9999-12-31T23:59:59Z" }'
+    trial.set("pipelines.accounts.bulk", bulk)
+    trial.fill("accounts", [["id", "owner", "balance", "pos"], ["1", "x", "1", "7"]])
+    change(trial, "+I", 9, 6)
+    trial.run()
+    assert [row[0] for row in rows(trial)] == [9]
+    change(trial, "+I", 8, 7)
+    trial.run()
+    assert [row[0] for row in rows(trial)] == [1, 8, 9]
+
+
+def test_an_upsert_of_a_chunk_that_was_read_at_the_last_of_all_times(trial: Trial) -> None:
+    trial.set("pipelines.accounts.mode", '"upsert"')
+    trial.set("pipelines.accounts.changelog", '"maxwell"')
+    bulk = '{ path = "bulk", format = "json", search_ts = "9999-12-31T23:59:59Z" }'
+    trial.set("pipelines.accounts.bulk", bulk)
+    trial.feed("maxwell", [maxwell(1, 1, 10, 1, 100, commit=True)])
+    fill(trial, (3, "cat", 30))
+    trial.run()
+    assert [row[0] for row in rows(trial)] == [1, 3]
+
+
+def test_a_chunk_after_the_load_that_was_read_at_the_first_of_all_times_is_refused(loaded: Trial) -> None:
+    bulk = '{ path = "bulk", format = "json", search_ts = "0001-01-01T00:00:00Z" }'
+    loaded.set("pipelines.accounts.bulk", bulk)
+    fill(loaded, (3, "cat", 30))
+    with pytest.raises(BadInput, match=r"came after the load was done"):
+        loaded.run()
+
+
 @pytest.mark.parametrize(("second", "is_known"), [(69, False), (70, True), (75, True)])
 def test_a_chunk_after_the_load_must_be_younger_than_all_changes(loaded: Trial, second: int, *, is_known: bool) -> None:
     """The newest change is of second 60, and the delay is 10 seconds."""
