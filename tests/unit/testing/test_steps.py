@@ -1,5 +1,8 @@
 """Steps that a scenario gets wrong say so, and name the remedy."""
 
+import json
+from contextlib import ExitStack
+
 import pytest
 
 from headwater.domain.errors import BadInput, ConfigError
@@ -54,3 +57,39 @@ def test_a_crash_is_expected():
 def test_a_step_that_is_missing_is_named(module, name, step):
     with pytest.raises(pytest.fail.Exception, match=f"an earlier step of the scenario is missing: `Given {step}`"):
         getattr(module, name).__wrapped__()
+
+
+STATES = """
+[backend]
+name = "memory"
+[sources.orders]
+kind = "files"
+path = "in"
+schema = "state string, at timestamp, pos bigint"
+[pipelines.states]
+service = "retraction"
+source = "orders"
+measures = { orders = "count(*)" }
+updated_at = "at"
+"""
+
+
+@pytest.mark.parametrize(
+    ("identity", "message"),
+    [
+        ("", "expected that states has skipped 0 repeats, but it recognises no repeats: this is done by retractions"),
+        ('identity = ["pos"]\n', "expected that states has skipped 0 repeats, but it has skipped 1"),
+    ],
+)
+def test_another_number_of_repeats_than_the_expected_one(identity, message, tmp_path):
+    with ExitStack() as exits:
+        trial = Trial(tmp_path, "memory", exits)
+        trial.deploy(f"{STATES}{identity}")
+        order = json.dumps({"state": "new", "at": "2024-03-01T09:00:00Z", "pos": 1})
+        for _ in range(2):
+            trial.feed("orders", [order])
+            trial.run()
+        with pytest.raises(AssertionError, match=message):
+            view_steps.skipped_repeats(trial, "states", 0)
+        if identity:
+            view_steps.skipped_repeats(trial, "states", 1)
