@@ -14,7 +14,7 @@ from ...errors import ConfigError
 from ...ports import QueryEngine
 from ...sql import with_parameters
 from ...table.groups import as_key
-from ...table.schema import Schema
+from ...table.schema import DataType, Schema
 from ..base import one_of
 from ..input import PlainTable
 from ..measures import ROWS, Measure, ValueMeasure
@@ -174,4 +174,8 @@ def _matches(declared: DType, found: DType) -> bool:
 
 
 def _type_error(name: str, found: DType, wanted: str) -> ConfigError:
-    return ConfigError(f"the past's column {name!r} is {found}, not a {wanted}: cast it in the past's sql")
+    try:
+        kind = DataType.of(found).ddl
+    except ConfigError:  # a type that tables do not have
+        kind = str(found)
+    return ConfigError(f"the past's column {name!r} is {kind}, not a {wanted}: cast it in the past's sql")

@@ -258,7 +258,7 @@ def test_a_past_of_text_is_refused(tmp_path: Path) -> None:
     past = PastTable({"past": PlainTable(str(tmp_path / "past.csv"), "csv")}, holds="totals")
     shop = Shop(settings(past=past))
     shop.read(order("+I", "new", "02 09:00"))
-    with pytest.raises(ConfigError, match="column 'orders' is String, not a number: cast it in the past's sql"):
+    with pytest.raises(ConfigError, match="column 'orders' is string, not a number: cast it in the past's sql"):
         shop.roll(2)
 
 
@@ -268,7 +268,7 @@ def test_a_past_of_other_types_is_refused(tmp_path: Path) -> None:
     shop = Shop(settings(measures=COUNTED, past=past))
     shop.read(order("+I", "new", "02 09:00"))
     with pytest.raises(
-        ConfigError, match="the past's column 'state' is Int64, not a string: cast it in the past's sql"
+        ConfigError, match="the past's column 'state' is bigint, not a string: cast it in the past's sql"
     ):
         shop.roll(2)
 
