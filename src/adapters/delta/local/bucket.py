@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from obstore.store import ObjectStore, RetryConfig
 
 _RETRIED = timedelta(seconds=10)
-"""A request is tried again for so long; then the run waits, and tries its epoch again. No signal interrupts a request."""
+"""A request is tried again for so long, and no signal interrupts it; then the run waits, and tries its epoch again."""
 _LONGEST_WAIT = timedelta(seconds=3)
 """Before a request is tried again. Waits are random and grow, so that many processes do not try at one time."""
 _RETRIES = 1000

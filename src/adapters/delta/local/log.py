@@ -318,8 +318,8 @@ class LocalLog(FollowedLog):
             raise NotInstalled("deltalake is not installed: run pip install 'headwater[delta-local]'") from error
         if unquote(self.path) != self.path or "\\" in self.path:  # delta-rs would read the log of another folder
             raise OSError(
-                "the package deltalake takes a percent sign in a path for an escape, and a backslash for a slash; rename"
-                " the folder"
+                "the package deltalake takes a percent sign in a path for an escape, and a backslash for a slash;"
+                " rename the folder"
             )
         try:
             DeltaTable(self.path).create_checkpoint()
