@@ -2,5 +2,12 @@
 
 from importlib.util import find_spec
 
-_OF_CLIENT = ["test_clients.py", "test_errors.py", "test_reading.py", "test_sink.py", "test_source.py"]
+_OF_CLIENT = [
+    "test_broker.py",
+    "test_clients.py",
+    "test_errors.py",
+    "test_reading.py",
+    "test_sink.py",
+    "test_source.py",
+]
 collect_ignore = [] if find_spec("confluent_kafka") else _OF_CLIENT
