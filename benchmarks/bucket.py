@@ -25,7 +25,7 @@ from tests.object_store import object_store
 
 from .deployment import fresh
 from .engines import WORK
-from .large_epochs_side import arrive
+from .large_epochs_side import arrive, epoch_files
 from .tables import print_table
 
 if TYPE_CHECKING:
@@ -62,17 +62,15 @@ def _measure(name: str, options: argparse.Namespace) -> list[str]:
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     work.write(folder, options.rows * options.epochs, options.epochs)
-    rows, took, made = folder / "in", list[float](), list[int]()
+    took, made = list[float](), list[int]()
     reports: list[EpochReport] = []
-    if (folder / "rows").exists():
-        rows = folder / "rows"
     with object_store() as store, _waiting(options.wait):
         config = fresh(folder / "home", "delta:local", upkeep="compact_every = 0", work=work.toml)
         text = config.read_text().replace('path = "lake"', f'path = "{store.new_bucket()}/lake"')
         config.write_text(text)
         with Headwater.from_config(config, report=reports.append) as headwater:
             headwater.start()
-            for file in sorted(rows.iterdir()):
+            for file in epoch_files(folder):
                 arrive(folder / "in", folder / "home/in", file.stem)
                 store.asked.clear()
                 headwater.run(until_idle=True)

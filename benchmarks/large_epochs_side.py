@@ -123,13 +123,12 @@ def main() -> int:
         "spark.driver.extraJavaOptions": f"-Xlog:gc:file={folder.resolve() / GC_LOG}",
     }
     config = fresh(home, "delta", upkeep="compact_every = 0", spark=spark, work=work.toml)
-    rows = folder / "rows" if (folder / "rows").exists() else folder / "in"
     costs = []
     with Headwater.from_config(config) as headwater:
         headwater.start()
         floor = floor_of("delta", home)
         meter = Meter(floor.session)
-        for file in sorted(rows.iterdir()):
+        for file in epoch_files(folder):
             plain = meter.cost(lambda at=file: floor.append(at))
             arrive(folder / "in", home / "in", file.stem)
             costs.append([asdict(plain), asdict(meter.cost(lambda: headwater.run(until_idle=True)))])
@@ -139,6 +138,12 @@ def main() -> int:
             (folder / "costs.json").write_text(json.dumps(costs))
         headwater.view(work.view).write.parquet(str((folder / "found").resolve()))
     return 0
+
+
+def epoch_files(folder: Path) -> list[Path]:
+    """What arrives in each epoch, in order: a file of plain rows, or of the input where the work writes none."""
+    rows = folder / "rows"
+    return sorted((rows if rows.exists() else folder / "in").iterdir())
 
 
 def arrive(source: Path, target: Path, stem: str) -> None:

@@ -78,7 +78,7 @@ class BucketDelta(Delta):
         monkeypatch.setattr(bucket, "_RETRIED", timedelta(seconds=0.1))
 
     def answer(self, does: Callable[[dict[str, Any]], str | None], body: bytes = b"") -> None:
-        """Let the object store answer with a status and a body if it is told a status, and else as always."""
+        """Let the object store answer with a status and a body if it gets a status, and else as always."""
         answer = self.objects.answer
 
         def instead(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:

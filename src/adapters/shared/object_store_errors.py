@@ -8,7 +8,7 @@ from html import unescape
 _DEBUG = "\n\nDebug source:"
 """Where obstore begins to print the inside of an error."""
 _MARKUP = re.compile(r"\ufeff?<[?!a-z]", re.IGNORECASE)
-_TOLD = tuple(re.compile(f"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("Code", "Message"))
+_SHOWN = tuple(re.compile(f"<{name}>(.*?)</{name}>", re.DOTALL) for name in ("Code", "Message"))
 
 
 def object_store_reason(error: Exception) -> str:
@@ -20,6 +20,6 @@ def object_store_reason(error: Exception) -> str:
     text = str(error).partition(_DEBUG)[0]
     if markup := _MARKUP.search(text):
         answer = text[markup.start() :]
-        told = (unescape(found[1]) for name in _TOLD if (found := name.search(answer)))
-        text = ": ".join([text[: markup.start()].rstrip(" :"), *told])
+        parts = (unescape(found[1]) for name in _SHOWN if (found := name.search(answer)))
+        text = ": ".join([text[: markup.start()].rstrip(" :"), *parts])
     return " ".join(text.split())

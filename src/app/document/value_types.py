@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from attrs import NOTHING, Factory, evolve, field, fields_dict, frozen
 
+from ...adapters.shared.address import host_of
 from ...domain.duration import parse_duration
 from ...domain.errors import ConfigError, did_you_mean
 from ...domain.source.dead_letter import LIMIT as SHARE_OR_ROWS
@@ -73,7 +74,7 @@ def _text(value: Any) -> str:
 
 
 def _address(value: Any) -> str:
-    if not isinstance(value, str) or not value.startswith(("https://", "http://")) or not _host(value):
+    if not isinstance(value, str) or not value.startswith(("https://", "http://")) or not host_of(value):
         raise ConfigError(f"is not {ADDRESS.expects}")  # it may be a secret, and is not shown
     if any(each.isspace() or not each.isprintable() for each in value):
         raise ConfigError("has a space or a control character: leave it out, or write a space as %20")
@@ -88,14 +89,6 @@ def _webhook(value: Any) -> str:
     if not (parts.path + parts.query).isascii():
         raise ConfigError("has letters outside of ASCII behind its host: write them as %C3%BC, for example")
     return address
-
-
-def _host(address: str) -> str | None:
-    try:
-        parts = urlsplit(address)
-        return None if parts.port == 0 else parts.hostname
-    except ValueError:  # also of the port
-        return None
 
 
 def _path(value: Any) -> str:

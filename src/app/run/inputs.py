@@ -205,7 +205,7 @@ class PipelineInputs(Source):
             yield
         except (Transient, EngineLimit):
             raise
-        except Exception as error:
+        except Exception as error:  # each engine has its own for a file that goes or changes
             if (changed := self._find_changed(plan)) is None:
                 raise
             raise SourceUnavailable(

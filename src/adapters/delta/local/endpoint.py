@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import urlsplit
 
 from ....domain.errors import ConfigError
+from ...shared.address import host_of
 
 _OF_S3 = ("AWS_ENDPOINT_URL_S3",)
 """It has priority over the others."""
@@ -45,15 +46,7 @@ def _check_address(name: str, endpoint: str) -> None:
             f"{name} in the environment must not contain a user or a password, which errors would show: put the"
             " keys into AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
         )
-    if not endpoint.lower().startswith(("https://", "http://")) or not _host(endpoint):
+    if not endpoint.lower().startswith(("https://", "http://")) or not host_of(endpoint):
         raise ConfigError(
             f"{name} in the environment is not an address such as https://host:9000; for Amazon's own store, unset it"
         )
-
-
-def _host(endpoint: str) -> str | None:
-    try:
-        parts = urlsplit(endpoint)
-        return None if parts.port == 0 else parts.hostname
-    except ValueError:  # also of the port
-        return None

@@ -8,7 +8,7 @@ from typing import Any
 import narwhals as nw
 from attrs import frozen
 
-from ...epoch.batch import BATCH_COLUMNS, ERROR, ORIGIN, Batch
+from ...epoch.batch import BATCH_COLUMNS, ERROR, Batch
 from ...ports import FrameOrder
 from ...source.bulk import BULK, CHANGELOG, CHUNK, SEARCH_TS, reach_of
 from ...source.dead_letter import or_else
@@ -17,6 +17,7 @@ from ...source.transactions import AT, TRANSACTION_COLUMNS, is_mark
 from ...table.change import POSITION
 from ...table.natural_order import with_natural
 from ...table.row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
+from ..image_times import add_change_time
 from .settings import BulkMergeSettings
 from .tables import ADDS, DELETED, EPOCH, READ, BulkMergeTables, order_of
 
@@ -26,7 +27,7 @@ BULK_EPOCH, OLDER_EPOCH = -2, -3
 Earlier versions stored replayed changes with the number -1.
 """
 
-_NEXT_KIND, _NEXT_TIME, _IS_INSERT = "_next_kind", "_next_time", "_is_insert"
+_IS_INSERT = "_is_insert"
 _KINDS = [INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE]
 
 
@@ -190,16 +191,13 @@ class Events:
         return position or [nw.lit(batch.epoch.number).cast(nw.Int64)]
 
     def _with_time(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Add `AT`. The old image of an update has the time of the new image, which directly follows it."""
+        """Add `AT`."""
         name = self.settings.event_time
         if not name:
             return rows.with_columns(nw.lit(None).cast(nw.Datetime("us", "UTC")).alias(AT))
         if self.settings.same_time or not self.settings.timed:
             return rows.with_columns(nw.col(name).alias(AT))
-        following = {_NEXT_KIND: ROW_KIND, _NEXT_TIME: name}
-        rows = self.engine.following(rows, following, within=ORIGIN, order_by=POSITION)
-        paired = ((nw.col(ROW_KIND) == UPDATE_BEFORE) & (nw.col(_NEXT_KIND) == UPDATE_AFTER)).fill_null(value=False)
-        return rows.with_columns(nw.when(paired).then(nw.col(_NEXT_TIME)).otherwise(nw.col(name)).alias(AT))
+        return add_change_time(rows, name, nw.col(name), self.engine, into=AT)
 
     def _check(self, reason: nw.Expr, has_image: nw.Expr) -> nw.Expr:
         """The reason so far, or the first column that is null in a row with an image."""

@@ -7,20 +7,18 @@ from typing import Any
 
 import narwhals as nw
 
-from ...epoch.batch import ERROR, ORIGIN, Batch
+from ...epoch.batch import ERROR, Batch
 from ...ledger.ledger import Snapshot
 from ...ports import FrameOrder
 from ...source.dead_letter import or_else
-from ...table.change import POSITION
-from ...table.row_kind import DELETE, ROW_KIND, UPDATE_AFTER, UPDATE_BEFORE
+from ...table.row_kind import DELETE, ROW_KIND
+from ..image_times import add_change_time
 from .jumps import Jump
 from .repeats import REPEAT, Repeats
 from .settings import RetractionSettings
 
 CHANGED_AT = "_changed_at"
 """The time of the change, of the type of `updated_at`."""
-
-_NEXT_KIND, _NEXT_TIME = "_next_kind", "_next_time"
 
 
 def assign_day(rows: nw.LazyFrame[Any], settings: RetractionSettings, engine: FrameOrder) -> nw.LazyFrame[Any]:
@@ -43,11 +41,7 @@ def _add_time(rows: nw.LazyFrame[Any], settings: RetractionSettings, engine: Fra
     time = nw.when(kind == DELETE).then(deleted).otherwise(updated)
     if settings.same_time:
         return rows.with_columns(time.alias(CHANGED_AT))
-    following = {_NEXT_KIND: ROW_KIND, _NEXT_TIME: settings.updated_at}
-    rows = engine.following(rows, following, within=ORIGIN, order_by=POSITION)
-    paired = ((kind == UPDATE_BEFORE) & (nw.col(_NEXT_KIND) == UPDATE_AFTER)).fill_null(value=False)
-    changed_at = nw.when(paired).then(nw.col(_NEXT_TIME)).otherwise(time)
-    return rows.with_columns(changed_at.alias(CHANGED_AT)).drop(*following)
+    return add_change_time(rows, settings.updated_at, time, engine, into=CHANGED_AT)
 
 
 def deduplicate(

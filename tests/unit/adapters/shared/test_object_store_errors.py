@@ -1,4 +1,4 @@
-"""What is told of an object store's answer."""
+"""What is shown of an object store's answer."""
 
 import pytest
 
@@ -8,7 +8,7 @@ FRONT = "Error performing GET http://host/lake/a in 1ms - Server returned non-2x
 
 
 @pytest.mark.parametrize(
-    ("body", "told"),
+    ("body", "shown"),
     [
         ("", ":"),
         ("Access\ndenied", ": Access denied"),
@@ -26,9 +26,9 @@ FRONT = "Error performing GET http://host/lake/a in 1ms - Server returned non-2x
         ("<html><body>hidden</body></html>", ""),
     ],
 )
-def test_of_markup_the_code_and_the_message_are_told(body: str, told: str) -> None:
+def test_of_markup_the_code_and_the_message_are_shown(body: str, shown: str) -> None:
     error = Exception(f"{FRONT}: {body}\n\nDebug source:\nGeneric {{\n    hidden")
-    assert object_store_reason(error) == f"{FRONT}{told}"
+    assert object_store_reason(error) == f"{FRONT}{shown}"
 
 
 def test_an_error_without_an_answer_is_told_in_one_line() -> None:

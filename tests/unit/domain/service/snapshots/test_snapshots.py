@@ -347,8 +347,8 @@ class TestVersions:
         tags = trial.folder / "tags.csv"
         trial.run()
         tags.rename(trial.folder / "away.csv")
-        told = r"input 'tags', which has been read before: there is nothing at .*tags\.csv; put a csv file"
-        with pytest.raises(SourceUnavailable, match=told):
+        message = r"input 'tags', which has been read before: there is nothing at .*tags\.csv; put a csv file"
+        with pytest.raises(SourceUnavailable, match=message):
             trial.run()
         (trial.folder / "away.csv").rename(tags)
         self.tags(trial, "blue")
