@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from datetime import datetime
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,14 +11,11 @@ import narwhals as nw
 from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Mark
-from ...domain.errors import StoreUnavailable, VersionExpired
-from ...domain.ports import Commit, Expiry, Version
+from ...domain.ports import Version
 from ...domain.table.apply import add_columns
 from ...domain.table.change import Change, Matching
-from ...domain.table.net_changes import net_changes
 from ...domain.table.schema import Schema
 from ...domain.table.spec import Ensured, TableSpec
-from ..shared.kept_store import FolderStore
 from ..shared.leases import LeaseFiles
 from ..shared.path import absolute, folder_of
 from ..spark.hadoop_files import HadoopFiles
@@ -27,21 +23,19 @@ from ..spark.own_session import work_in_own_session
 from ..spark.schema import empty_frame, lazy
 from ..spark.size import fits_one_task
 from . import spec as definition
-from .actions import total_bytes
+from .base_store import TRIES, BaseDeltaStore, other_commits
 from .compact import compact_files
 from .compaction_policy import CompactionPolicy, files_of, with_operations
 from .errors import CommitConflict, translate_errors
-from .expire import Sweep, SweepPolicy
-from .followed_log import UsedTable
+from .expire import SweepPolicy
+from .followed_log import FollowedLog, UsedTable
 from .log import TableLog
 from .read import TableVersion
 from .transaction import Transaction
 from .write import apply, restore
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-_TRIES = 5
+    from pyspark.sql import DataFrame, SparkSession
 
 
 @define(eq=False)
@@ -60,7 +54,7 @@ class _Table(UsedTable[TableLog, TableVersion]):
 
 @work_in_own_session
 @define(eq=False)
-class DeltaStore(FolderStore):
+class DeltaStore(BaseDeltaStore[_Table]):
     """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     In a keyed table with `Layout.LOG` each epoch appends its changes, which are merged on read. So an epoch costs only
@@ -81,7 +75,7 @@ class DeltaStore(FolderStore):
 
     def ensure(self, spec: TableSpec, published: Mapping[str, Version] | None = None) -> Schema:
         log = TableLog(self.session, folder_of(self.root, spec.name))
-        with translate_errors(spec.name, log.path):
+        with self._faults(spec.name, log):
             added = log.added_columns(spec, published)
         self._tables[spec.name] = _Table(spec, log, LeaseFiles(log.path, partial(HadoopFiles, self.session)))
         return added
@@ -90,7 +84,7 @@ class DeltaStore(FolderStore):
         used = self._tables[table]
         if at is None:
             return lazy(empty_frame(self.session, used.spec.schema))
-        with translate_errors(table, used.log.path):
+        with self._faults(table, used.log):
             return lazy(used.readable_version(at).content(matching or Matching()))
 
     def look_up(
@@ -102,11 +96,6 @@ class DeltaStore(FolderStore):
         found = self.read(table, at, evolve(matching, keys=None) if many else matching)
         return add_columns(asked, found, matching, columns)
 
-    def size(self, table: str, at: Version) -> int:
-        used = self._tables[table]
-        with translate_errors(table, used.log.path):
-            return total_bytes(used.readable_version(at).files)
-
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         used = self._tables[table]
         used.spec.check_takes(change)
@@ -114,41 +103,16 @@ class DeltaStore(FolderStore):
 
     def rollback(self, table: str, to: Version | None, mark: Mark) -> Version:
         used = self._tables[table]
-        with translate_errors(table, used.log.path):
+        with self._faults(table, used.log):
             wanted = None if to is None else used.readable_version(to)
         return self._commit_marked(table, mark, partial(restore, wanted))
-
-    def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        used = self._tables[table]
-        used.spec.check_compared()
-        with translate_errors(table, used.log.path):
-            before = None if after is None else used.readable_version(after)
-            old, new = used.readable_version(until).sides(before)
-            return net_changes(lazy(old), lazy(new), used.spec.key)
-
-    def versions(self, table: str) -> Iterator[Commit]:
-        log = self._log(table)
-        with translate_errors(table, log.path):
-            newest = log.newest()
-        for number in range(newest, -1, -1):
-            try:
-                with translate_errors(table, log.path):
-                    commit = log.described(number)
-            except VersionExpired:
-                return
-            yield commit
-
-    def version(self, table: str, version: Version) -> Commit:
-        log = self._log(table)
-        with translate_errors(table, log.path):
-            return log.described(log.number(version))
 
     def compact(self, table: str) -> Version | None:
         used = self._tables[table]
         if used.log.newest() < 0:
             return None
         # A concurrent commit may have removed the same files; the next compaction can choose again.
-        with suppress(CommitConflict), translate_errors(table, used.log.path):
+        with suppress(CommitConflict), self._faults(table, used.log):
             transaction = used.log.begin()
             number = transaction.read_version
             if rewrites := self.compaction.choose(with_operations(used.log.files(number).values(), used.spec)):
@@ -158,34 +122,17 @@ class DeltaStore(FolderStore):
                 return Version(str(transaction.commit_upkeep()))
         return None
 
-    def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
-        used = self._tables[table]
-        with translate_errors(table, used.log.path):
-            if used.log.newest() < 0:
-                return Expiry(table)
-            return Sweep(table, used.log, used.lease_files, self.sweep, now).expire(keep, dry_run=dry_run)
-
-    @contextmanager
-    def _lease_files(self, table: str) -> Iterator[LeaseFiles]:
-        used = self._tables[table]
-        with translate_errors(table, used.log.path):
-            yield used.lease_files
-
-    def _check_listed(self, table: str, version: str) -> None:
-        log = self._tables[table].log
-        log.check_listed(log.number(version))
-
     def _commit_marked(self, table: str, mark: Mark, prepare: Callable[[TableVersion, Transaction], None]) -> Version:
         used = self._tables[table]
-        for _ in range(_TRIES):
-            with suppress(CommitConflict), translate_errors(table, used.log.path):
+        for _ in range(TRIES):
+            with suppress(CommitConflict), self._faults(table, used.log):
                 transaction = used.log.begin()
                 mark.check_follows(used.sequence_at(transaction.read_version), table)
                 stored = used.at(transaction.read_version)
                 self._prepare_table(used, stored, transaction)
                 prepare(stored, transaction)
                 return Version(str(transaction.commit_marked(mark.to_json(), mark.sequence)))
-        raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
+        raise other_commits(table)
 
     def _prepare_table(self, used: _Table, stored: TableVersion, transaction: Transaction) -> None:
         """Create the table or widen its schema, as part of the commit that needs it."""
@@ -198,6 +145,12 @@ class DeltaStore(FolderStore):
                 transaction.redefine(new)
             else:
                 used.columns = there
+
+    def _faults(self, table: str, log: FollowedLog) -> AbstractContextManager[None]:
+        return translate_errors(table, log.path)
+
+    def _held(self, rows: DataFrame) -> nw.LazyFrame[Any]:
+        return lazy(rows)
 
     def _log(self, table: str) -> TableLog:
         """The log of a table that need not have been ensured."""

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
-from inspect import isfunction, isgeneratorfunction, unwrap
+from inspect import getmembers, isfunction, isgeneratorfunction, unwrap
 from pathlib import Path
 from threading import local
 from typing import Any, TypeVar
@@ -115,9 +115,9 @@ def _active(own: SparkSession, program: SparkSession | None) -> Iterator[None]:
 
 
 def work_in_own_session(kind: type[_T]) -> type[_T]:
-    """Make `session` active in every public method of a class, except generators, whose code runs later."""
-    for name, member in list(vars(kind).items()):
-        if isfunction(member) and not name.startswith("_") and not isgeneratorfunction(unwrap(member)):
+    """Make `session` active in every public method, also an inherited one, except generators, whose code runs later."""
+    for name, member in getmembers(kind, isfunction):
+        if not name.startswith("_") and not isgeneratorfunction(unwrap(member)):
             setattr(kind, name, _working(member))
     return kind
 

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import contextmanager
-from datetime import datetime
+from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 from attrs import define, evolve, field
 
 from ....domain.epoch.epoch import Mark
-from ....domain.errors import StoreUnavailable, VersionExpired
-from ....domain.ports import Commit, Expiry, Version
+from ....domain.ports import Version
 from ....domain.table.apply import add_columns
 from ....domain.table.change import Change, Matching
-from ....domain.table.net_changes import net_changes
 from ....domain.table.schema import Schema
 from ....domain.table.spec import Ensured, TableSpec
 from ...polars.file_cache import FileCache
 from ...polars.schema import collect, empty, lazy
-from ...shared.kept_store import FolderStore
 from ...shared.leases import LeaseFiles
 from ...shared.path import absolute, folder_of
-from ..actions import total_bytes
+from ..base_store import TRIES, BaseDeltaStore, other_commits
 from ..compaction_policy import CompactionPolicy, files_of, keeps_most, with_operations
-from ..expire import Sweep, SweepPolicy
+from ..expire import SweepPolicy
 from ..followed_log import UsedTable
 from .compaction import prepare_compaction
 from .disk import Disk
@@ -36,7 +31,8 @@ from .read import LocalVersion
 from .storage import Storage, is_in_bucket
 from .write import Writing, prepare_change, prepare_restore
 
-_TRIES = 5
+if TYPE_CHECKING:
+    import polars as pl
 
 
 @define(eq=False)
@@ -56,7 +52,7 @@ class _Table(UsedTable[LocalLog, LocalVersion]):
 
 
 @define(eq=False)
-class LocalDeltaStore(FolderStore):
+class LocalDeltaStore(BaseDeltaStore[_Table]):
     """Tables in Delta Lake, ``pipeline.table`` at ``<root>/<pipeline>/<table>``.
 
     Args:
@@ -113,9 +109,6 @@ class LocalDeltaStore(FolderStore):
         # Not by `read`: it would ask the indexes again.
         return add_columns(lazy(rows), nw.from_native(stored.content(matching)), matching, columns)
 
-    def size(self, table: str, at: Version) -> int:
-        return total_bytes(self._tables[table].readable_version(at).files)
-
     def commit(self, table: str, change: Change, mark: Mark) -> Version:
         self._tables[table].spec.check_takes(change)
         file_bytes = self.compaction.target_bytes
@@ -127,31 +120,11 @@ class LocalDeltaStore(FolderStore):
         wanted = None if to is None else self._tables[table].readable_version(to)
         return self._commit_marked(table, mark, partial(prepare_restore, wanted))
 
-    def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
-        used = self._tables[table]
-        used.spec.check_compared()
-        before = None if after is None else used.readable_version(after)
-        old, new = used.readable_version(until).sides(before)
-        return net_changes(lazy(old.collect()), lazy(new.collect()), used.spec.key)
-
     def changed_keys(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._tables[table]
         used.spec.check_compared()
         before = None if after is None else used.readable_version(after)
         return lazy(used.readable_version(until).changed_keys(before).collect())
-
-    def versions(self, table: str) -> Iterator[Commit]:
-        log = self._log(table)
-        for number in range(log.newest(), -1, -1):
-            try:
-                commit = log.described(number)
-            except VersionExpired:
-                return
-            yield commit
-
-    def version(self, table: str, version: Version) -> Commit:
-        log = self._log(table)
-        return log.described(log.number(version))
 
     def compact(self, table: str) -> Version | None:
         used = self._tables[table]
@@ -165,7 +138,7 @@ class LocalDeltaStore(FolderStore):
         added, actions = prepare_compaction(rewrites, stored, self.compaction.target_bytes)
         if added and all(each.whole for each in rewrites):
             used.is_patient = used.spec.adds_up and keeps_most(files, added)
-        for _ in range(_TRIES):
+        for _ in range(TRIES):
             # Rows may have been added in the meantime; files that have gone are chosen again by the next compaction.
             upon = used.log.state(used.log.newest())
             if any(file.path not in upon.files for file in files):
@@ -177,27 +150,13 @@ class LocalDeltaStore(FolderStore):
         stored.data.delete(added)
         return None
 
-    def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
-        used = self._tables[table]
-        if used.log.newest() < 0:
-            return Expiry(table)
-        return Sweep(table, used.log, used.lease_files, self.sweep, now).expire(keep, dry_run=dry_run)
-
     def sibling(self) -> LocalDeltaStore:
         """A store that follows the logs by itself; only the rows of recent files are shared."""
         return evolve(self)
 
-    @contextmanager
-    def _lease_files(self, table: str) -> Iterator[LeaseFiles]:
-        yield self._tables[table].lease_files
-
-    def _check_listed(self, table: str, version: str) -> None:
-        log = self._tables[table].log
-        log.check_listed(log.number(version))
-
     def _commit_marked(self, table: str, mark: Mark, prepare: Callable[[LocalVersion], Writing]) -> Version:
         used = self._tables[table]
-        for tried in range(_TRIES):
+        for tried in range(TRIES):
             newest = used.log.newest() if tried else _to_build_on(used, mark)
             mark.check_follows(used.sequence_at(newest), table)
             stored = used.at(newest)
@@ -210,7 +169,10 @@ class LocalDeltaStore(FolderStore):
             used.newest_mark = (made, mark.sequence)
             self.lookups.follow(used.at(made))
             return Version(str(made))
-        raise StoreUnavailable(f"table {table}: other commits came in between {_TRIES} times in a row; try again later")
+        raise other_commits(table)
+
+    def _held(self, rows: pl.LazyFrame) -> nw.LazyFrame[Any]:
+        return lazy(rows.collect())
 
     def _log(self, table: str) -> LocalLog:
         """The log of a table that need not have been ensured; always the same, as opening one takes time."""
