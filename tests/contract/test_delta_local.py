@@ -512,6 +512,19 @@ class TestLookups(LocalDelta):
         with pytest.raises(HeadwaterError):
             found()
 
+    def test_keys_beyond_those_of_the_files_need_no_index(self) -> None:
+        store = LocalDeltaStore(str(self.root), cache=FileCache(limit=0))
+        table = self.table(store, COUNTS)
+        at = table.commit(merge=[(1, "a", visitor, 0, 1, visitor) for visitor in range(100)])
+        for file in self.root.rglob("*.parquet"):
+            file.unlink()
+        keys = self.frame([(1, "a", visitor) for visitor in (100, 200)], COUNTS.schema.select(COUNTS.key[:3]))
+        wanted = Matching(keys, {"pane": (0,)})
+        for _ in range(2):
+            asking = store.look_up(COUNTS.name, at, keys, wanted, {"times": "_times"})
+            assert bag(*self.rows(asking)) == bag((1, "a", 100, None), (1, "a", 200, None))
+            assert table.rows(wanted) == bag()
+
     @pytest.mark.parametrize("most", [512, 2])
     def test_a_commit_is_no_work_for_the_indexes_of_other_partitions(
         self, monkeypatch: pytest.MonkeyPatch, most: int

@@ -28,6 +28,7 @@ from ....domain.table.schema import FLOATS, INTEGERS, TIMES
 from ....domain.table.spec import TableSpec
 from ....domain.table.sums import counts
 from ...polars.key_index import Fold, KeyIndex
+from ...polars.match import bounds_of
 from ...polars.schema import collect, empty, lazy, polars_schema
 from ..actions import DataFile, PartitionValues, by_partition
 from ..followed_log import BEFORE_ALL
@@ -115,6 +116,10 @@ class _Lookup:
             part = _Part(evolve(self, keys=keys.drop(_ROW)), keys[_ROW])
             for place, files in by_partition(prune(stored.files, within, self.spec.schema)).items():
                 yield part, place, files
+
+    def is_outside(self, files: Sequence[DataFile]) -> bool:
+        """Whether the files have none of the keys, by the lowest and highest values of their columns."""
+        return not prune(files, bounds_of(Matching(lazy(self.keys)), self.spec.schema), self.spec.schema)
 
     def scan(self, stored: LocalVersion, files: Sequence[DataFile]) -> nw.LazyFrame[Any]:
         """The rows of files that such lookups ask for, to be read."""
@@ -295,10 +300,12 @@ class Lookups:
     def _ask(
         self, lookup: _Lookup, stored: LocalVersion, question: _Question
     ) -> list[tuple[pl.Series, pl.DataFrame]] | None:
-        """What the index of each partition that has keys answers, with the places of these keys; None if one cannot."""
+        """What the index of each partition that may have keys answers, with their places; None if one cannot."""
         answers = []
         try:
             for part, place, files in lookup.split(stored):
+                if part.lookup.is_outside(files):  # ids that grow need no index
+                    continue
                 entry = self._use(lookup.name(stored.log.path, place))
                 answer = entry.ask(part.lookup, stored, files, question)
                 if entry.size > self.limit:
