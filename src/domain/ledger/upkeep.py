@@ -8,18 +8,20 @@ from contextlib import ExitStack
 from datetime import datetime, timedelta
 from secrets import token_hex
 from types import TracebackType
-from typing import Self
+from typing import Self, TypeVar
 
 from attrs import field, frozen
 
 from ..duration import show_duration
 from ..epoch.epoch import Publication
-from ..errors import ConfigError, LeaseNotFound, RetentionTooShort
+from ..errors import ConfigError, EngineLimit, HeadwaterError, LeaseNotFound, RetentionTooShort
 from ..ports import Expiry, LeasingKeeper, Version
 from ..table.lease import Lease
 from .ledger import Ledger
 from .retention import Retention, TableHistory, Verdict, judge, superseded_at
 from .upcoming import Upcoming
+
+_T = TypeVar("_T")
 
 
 @frozen(eq=False)
@@ -94,8 +96,12 @@ class Upkeep:
     retention: Retention
 
     def compact(self) -> dict[str, Version | None]:
-        """Compact each table if that is worth its cost. Returns the new version by table, None if not compacted."""
-        return {table: self.keeper.compact(table) for table in self.ledger.tables}
+        """Compact each table if that is worth its cost. Returns the new version by table, None if not compacted.
+
+        Raises:
+            HeadwaterError: tables cannot be compacted; all others have been.
+        """
+        return self._each_table(self.keeper.compact)
 
     def verdicts(self, as_of: int | None = None) -> list[Verdict]:
         """For each version of each table, whether it is kept, and why; see `judge`.
@@ -113,12 +119,31 @@ class Upkeep:
         Args:
             dry_run: change nothing.
             as_of: see `verdicts`; what later epochs need is kept.
+
+        Raises:
+            HeadwaterError: versions of tables cannot be expired; those of all others have been.
         """
         verdicts, now = self.verdicts(as_of), self.ledger.clock.now()
-        return [
-            self.keeper.expire(table, _versions_to_keep(table, verdicts), now=now, dry_run=dry_run)
-            for table in self.ledger.tables
-        ]
+
+        def expire(table: str) -> Expiry:
+            return self.keeper.expire(table, _versions_to_keep(table, verdicts), now=now, dry_run=dry_run)
+
+        return list(self._each_table(expire).values())
+
+    def _each_table(self, work: Callable[[str], _T]) -> dict[str, _T]:
+        """Work on each table; a fault of one keeps no other from it, and is raised in the end.
+
+        Of several, that is an `EngineLimit` before others: the work may be done again, by another engine.
+        """
+        done, faults = dict[str, _T](), list[HeadwaterError]()
+        for table in self.ledger.tables:
+            try:
+                done[table] = work(table)
+            except HeadwaterError as fault:
+                faults.append(fault)
+        if faults:
+            raise next((each for each in faults if isinstance(each, EngineLimit)), faults[0])
+        return done
 
     def versions(self) -> list[PublishedVersion]:
         """The publications, newest first, as far back as they can be found."""

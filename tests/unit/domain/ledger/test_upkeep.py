@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,7 +13,15 @@ from headwater import Headwater
 from headwater.adapters.memory.store import MemoryStore
 from headwater.app.cli.main import main
 from headwater.domain.epoch.epoch import OffsetRange
-from headwater.domain.errors import ConfigError, LeaseNotFound, StoreUnavailable, VersionExpired, VersionNotFound
+from headwater.domain.errors import (
+    ConfigError,
+    EngineLimit,
+    HeadwaterError,
+    LeaseNotFound,
+    StoreUnavailable,
+    VersionExpired,
+    VersionNotFound,
+)
 from headwater.domain.ledger.retention import Retention
 from headwater.domain.ledger.upkeep import Upkeep
 from headwater.domain.ledger.writer import LedgerWriter
@@ -93,7 +101,43 @@ class ReadOnly(MemoryStore):
         raise StoreUnavailable(f"cannot delete lease {lease_id} of {table}")
 
 
+class WithFaults(MemoryStore):
+    """A store whose upkeep of each table fails in its own way; what it has tried stands in `tried`."""
+
+    def __init__(self, faults: dict[str, HeadwaterError]) -> None:
+        super().__init__()
+        self.faults, self.tried = faults, list[str]()
+
+    def compact(self, table: str) -> Version | None:
+        self.tried.append(table)
+        if table in self.faults:
+            raise self.faults[table]
+        return super().compact(table)
+
+    def expire(self, table: str, keep: Collection[Version], *, now: datetime, dry_run: bool) -> Expiry:
+        self.compact(table)
+        return super().expire(table, keep, now=now, dry_run=dry_run)
+
+
 class TestUpkeep:
+    def test_a_table_that_fails_keeps_no_other_from_its_upkeep(self) -> None:
+        store = WithFaults({ROWS: StoreUnavailable("damaged")})
+        publish(ledger := opened(store), 3)
+        upkeep = Upkeep(ledger, store, Retention(versions=1))
+        with pytest.raises(StoreUnavailable, match="damaged"):
+            upkeep.compact()
+        assert store.tried == [ROWS, ANCHOR]
+        with pytest.raises(StoreUnavailable, match="damaged"):
+            upkeep.expire(dry_run=False)
+        assert len(store.expired(ANCHOR)) == 2
+
+    def test_of_two_faults_the_limit_of_an_engine_is_told(self) -> None:
+        """Another engine may do the work then."""
+        store = WithFaults({ROWS: StoreUnavailable("damaged"), ANCHOR: EngineLimit("too large")})
+        publish(ledger := opened(store))
+        with pytest.raises(EngineLimit):
+            Upkeep(ledger, store, Retention(versions=1)).compact()
+
     def test_what_the_retention_lets_go_goes(self, store: MemoryStore) -> None:
         ledger = opened(store)
         publish(ledger, 5)
