@@ -101,13 +101,15 @@ def parse_json(raw: bytes) -> object:
     """Parse one JSON document.
 
     Raises:
-        Undecodable: it is not JSON, or not UTF-8.
+        Undecodable: it is not JSON, not UTF-8, or nested too deeply.
     """
     try:
         return _parse_json(raw)
     except ArithmeticError as error:
         raise Undecodable("a number with an exponent out of range") from error
-    except (ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise Undecodable("nested too deeply") from error
+    except ValueError as error:
         part = f"a line of a longer document; {ONE_OBJECT}" if _is_part(raw) else error
         raise Undecodable(f"not JSON: {part}") from error
 
