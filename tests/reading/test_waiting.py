@@ -37,12 +37,17 @@ class Looks:
         return found
 
 
+def watermark_of(publication: Publication) -> datetime | None:
+    return publication.watermark
+
+
 def waited(looks: Looks, *, timeout: timedelta | None = 5 * MINUTE, stops_after: int = 1000) -> tuple[Publication, int]:
     """What was found, and after how many minutes of waiting."""
     clock = ManualClock(NOON)
     found = wait_for(
         looks,
         NOON,
+        complete_to=watermark_of,
         clock=clock,
         poll=MINUTE,
         timeout=timeout,
@@ -90,7 +95,15 @@ def test_a_clock_that_is_set_back_does_not_make_it_wait_longer() -> None:
         return looks.count > 10
 
     with pytest.raises(WaitTimeout, match="within 5m"):
-        wait_for(looks, NOON, clock=clock, poll=MINUTE, timeout=5 * MINUTE, stopping=stops)
+        wait_for(
+            looks,
+            NOON,
+            complete_to=watermark_of,
+            clock=clock,
+            poll=MINUTE,
+            timeout=5 * MINUTE,
+            stopping=stops,
+        )
 
 
 def test_a_program_that_ends_is_told() -> None:

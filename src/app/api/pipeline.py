@@ -205,6 +205,7 @@ class Pipeline(InProcess):
         return wait_for(
             lambda: self.ledger.latest,
             read_time(watermark),
+            complete_to=self.service.complete_to,
             clock=self.runner.clock,
             poll=self.runner.options.poll,
             timeout=None if timeout is None else read_duration(timeout),

@@ -28,8 +28,9 @@ def status_of(runner: Runner, latency: Latency) -> PipelineStatus:
         repeats = service.repeats(snapshot) if latest else None
         dead_letters = _count_dead_letters(runner, snapshot)
     alarms = tuple(each.text for each in alarms_of(runner, latest))
+    complete_to = service.complete_to(latest) if latest else None
     return PipelineStatus(
-        runner.pipeline, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats, ledger.engine
+        runner.pipeline, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats, ledger.engine, complete_to
     )
 
 

@@ -70,5 +70,5 @@ def _row(found: PipelineStatus) -> list[str | int | None]:
     if (latest := found.publication) is None:
         return [found.pipeline, None, None, None, found.lag, None, None, *spans, None, *notes]
     place = (found.pipeline, latest.epoch.number)
-    times = (format_time(latest.published_at), moment(latest.watermark))
+    times = (format_time(latest.published_at), moment(found.complete_to))
     return [*place, *times, found.lag, found.dead_letters, found.repeats, *spans, tables_at(latest), *notes]

@@ -79,7 +79,8 @@ def wait_for(*, config: str, pipeline: str, watermark: datetime, timeout: timede
     """Wait until a pipeline's watermark has reached a time; exit code 3 after the timeout."""
     with open_durable(config) as headwater:
         found = headwater.wait_for(pipeline, watermark, timeout=timeout)
-    times = [moment(found.watermark), format_time(found.published_at)]
+        reached = headwater.pipeline(pipeline).service.complete_to(found)
+    times = [moment(reached), format_time(found.published_at)]
     write(sys.stdout, form, _REACHED, [[pipeline, found.epoch.number, *times, tables_at(found)]])
 
 

@@ -38,8 +38,7 @@ def _published(found: PipelineStatus) -> float | None:
 
 
 def _watermark(found: PipelineStatus) -> float | None:
-    mark = found.publication.watermark if found.publication else None
-    return mark.timestamp() if mark else None
+    return found.complete_to.timestamp() if found.complete_to else None
 
 
 def _latency(found: PipelineStatus) -> float | None:

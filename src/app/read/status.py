@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from attrs import field, frozen
 
@@ -25,6 +26,8 @@ class PipelineStatus:
         alarms: problems, each with its reason.
         repeats: rows that were skipped because they had been read before; None if the service never skips rows.
         engine: the engine that ran the newest epoch, if the deployment chooses one for each epoch.
+        complete_to: the event time (UTC) up to which the input of the newest publication was complete; None if it has
+            no watermark.
     """
 
     pipeline: str
@@ -36,3 +39,4 @@ class PipelineStatus:
     alarms: tuple[str, ...] = ()
     repeats: int | None = None
     engine: str | None = None
+    complete_to: datetime | None = None

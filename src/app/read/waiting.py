@@ -18,6 +18,7 @@ def wait_for(
     newest: Callable[[], Publication | None],
     watermark: datetime,
     *,
+    complete_to: Callable[[Publication], datetime | None],
     clock: Clock,
     poll: timedelta,
     timeout: timedelta | None,
@@ -28,6 +29,7 @@ def wait_for(
     Args:
         newest: reads the newest publication again at each call.
         watermark: the event time (UTC) to wait for.
+        complete_to: see `Service.complete_to`.
         clock: measures the wait.
         poll: the time between two checks.
         timeout: the longest wait; None for no limit.
@@ -40,15 +42,14 @@ def wait_for(
     deadline = None if timeout is None else clock.elapsed() + timeout
     while True:
         latest, fault = _look(newest)
-        if latest and latest.watermark and latest.watermark >= watermark:
+        reached = complete_to(latest) if latest else None
+        if latest and reached and reached >= watermark:
             return latest
         left = poll if deadline is None else deadline - clock.elapsed()
         if timeout is not None and left <= _NO_TIME:
-            raise WaitTimeout(_timeout_message(watermark, f"within {show_duration(timeout)}", latest, fault)) from fault
+            raise _timed_out(watermark, f"within {show_duration(timeout)}", _why(latest, reached, fault)) from fault
         if stopping():
-            raise WaitTimeout(
-                _timeout_message(watermark, "before the program was asked to end", latest, fault)
-            ) from fault
+            raise _timed_out(watermark, "before the program was asked to end", _why(latest, reached, fault)) from fault
         clock.sleep(min(poll, left))
 
 
@@ -59,14 +60,17 @@ def _look(newest: Callable[[], Publication | None]) -> tuple[Publication | None,
         return None, fault
 
 
-def _timeout_message(watermark: datetime, when: str, latest: Publication | None, fault: Transient | None) -> str:
+def _timed_out(watermark: datetime, when: str, why: str) -> WaitTimeout:
+    return WaitTimeout(f"the watermark did not reach {format_time(watermark)} {when}: {why}")
+
+
+def _why(latest: Publication | None, reached: datetime | None, fault: Transient | None) -> str:
+    """Why the wait ended in vain, for display."""
     if fault:
-        why = f"the tables could not be read in the end: {fault}"
-    elif latest is None:
-        why = "nothing is published yet; is the pipeline running?"
-    elif latest.watermark is None:
-        why = "it has no watermark: name the event_time of its source"
-    else:
-        pipeline, reached = latest.epoch.pipeline, format_time(latest.watermark)
-        why = f"epoch {latest.epoch.number} of {pipeline} has reached {reached}; is the pipeline running?"
-    return f"the watermark did not reach {format_time(watermark)} {when}: {why}"
+        return f"the tables could not be read in the end: {fault}"
+    if latest is None:
+        return "nothing is published yet; is the pipeline running?"
+    if reached is None:
+        return "it has no watermark: name the event_time of its source"
+    place = f"epoch {latest.epoch.number} of {latest.epoch.pipeline}"
+    return f"{place} has reached {format_time(reached)}; is the pipeline running?"

@@ -74,6 +74,10 @@ class Pipelines:
     def latest(self, pipeline: str) -> Publication | None:
         return self.ledger(pipeline).latest
 
+    def complete_to(self, pipeline: str, publication: Publication | None) -> datetime | None:
+        """The event time (UTC) up to which the input of a publication was complete; None if it has no watermark."""
+        return self.runner(pipeline).service.complete_to(publication) if publication else None
+
     def at(self, pipeline: str, epoch: int) -> Snapshot:
         """A pipeline's tables at an epoch.
 
@@ -227,7 +231,7 @@ class PipelineInputs(Source):
         """Plan the newest state of the inputs after the last plan: all views of a pipeline at the same publication."""
         views = self.settings.pipelines
         latest = {pipeline: self._pipelines.latest(pipeline) for pipeline in dict.fromkeys(views.values())}
-        marks = [publication.watermark if publication else None for publication in latest.values()]
+        marks = [self._pipelines.complete_to(pipeline, publication) for pipeline, publication in latest.items()]
         known = [mark for mark in marks if mark is not None]
         watermark = min(known) if known and len(known) == len(marks) else None
         epochs = {name: _epoch(latest[at]) for name, at in views.items()}

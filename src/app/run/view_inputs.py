@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from ...domain.duration import show_duration
 from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
-from ...domain.epoch.watermark import advance, format_time
+from ...domain.epoch.watermark import format_time
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
 from ...domain.ledger.upkeep import Pin
 from ...domain.ports import Alarm, Now, Source
@@ -150,32 +150,31 @@ class ViewInputs(Source):
             if (publication := self._pipelines.latest(each.pipeline)) is None:
                 return Blocker(name, f"pipeline {each.pipeline!r} has published nothing yet")
             latest[name] = publication
-        return self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest, last)
+        return self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest)
 
-    def _plan_newest(self, latest: Mapping[str, Publication], last: ViewPlan | None) -> ViewPlan:
-        marks = [publication.watermark for publication in latest.values()]
-        known = [mark for mark in marks if mark is not None]
+    def _plan_newest(self, latest: Mapping[str, Publication]) -> ViewPlan:
+        marks = self._complete_to(latest)
+        known = [mark for mark in marks.values() if mark is not None]
         watermark = min(known) if len(known) == len(marks) else None
         exact = {self._service(name).exact_as_of(publication) for name, publication in latest.items()}
         as_of = exact.pop() if len(exact) == 1 else None
-        # The watermark of an input that was built again may be lower.
-        return self._plan_of(latest, as_of, advance(last.watermark if last else None, watermark, timedelta()))
+        return self._plan_of(latest, as_of, watermark)
 
     def _plan_aligned(self, latest: Mapping[str, Publication], last: ViewPlan | None) -> ViewPlan | Blocker:
-        limit: datetime | None = None
-        for name, publication in latest.items():
-            if publication.watermark is None:
+        reached = dict[str, datetime]()
+        for name, mark in self._complete_to(latest).items():
+            if mark is None:
                 return Blocker(name, "it has no watermark yet")
-            if publication.watermark - _FIRST < self.settings.slack:
+            if mark - _FIRST < self.settings.slack:
                 return Blocker(name, f"its watermark is {format_time(_FIRST)}, before which nothing can be shown")
-            limit = publication.watermark if limit is None else min(limit, publication.watermark)
-        assert limit is not None  # there is an input
+            reached[name] = mark
+        limit = min(reached.values())
         moment = self._shared_moment(limit - self.settings.slack)
         if isinstance(moment, Blocker):
             return moment
         shown = last and (last.as_of or (last.watermark and last.watermark - self.settings.slack))
         if shown and moment < shown:
-            slowest = min(latest, key=lambda name: latest[name].watermark or limit)
+            slowest = min(reached, key=lambda name: reached[name])
             return Blocker(slowest, f"it has not reached {format_time(shown)} yet, which the view already shows")
         read = self._find_all(latest, moment)
         return read if isinstance(read, Blocker) else self._plan_of(read, moment, moment + self.settings.slack)
@@ -235,7 +234,7 @@ class ViewInputs(Source):
         another `align`.
         """
         shown, read = {name: self._shown_at(name, moment) for name in self._views}, {}
-        limit = max([moment + self.settings.slack, *filter(None, (each.watermark for each in shown.values()))])
+        limit = max([moment + self.settings.slack, *filter(None, self._complete_to(shown).values())])
         for name, publication in latest.items():
             found = shown.get(name) or self._find(name, publication, moment, limit)
             if isinstance(found, Blocker):
@@ -269,8 +268,9 @@ class ViewInputs(Source):
         Raises:
             VersionExpired: it is not known any more.
         """
-        marked = ((each, each.watermark) for each in self._pipelines.ledger(pipeline).publications())
-        return next((each for each, watermark in marked if watermark is not None and watermark <= limit), None)
+        known = self._pipelines.ledger(pipeline).publications()
+        marked = ((each, self._pipelines.complete_to(pipeline, each)) for each in known)
+        return next((each for each, mark in marked if mark is not None and mark <= limit), None)
 
     def _is_current(self, plan: ViewPlan) -> bool:
         """Whether a plan reads the inputs as they are: they may have been built again or edited since."""
@@ -288,8 +288,15 @@ class ViewInputs(Source):
         return self.runner(self.settings.inputs[name].pipeline).service
 
     def _watermark(self, name: str) -> datetime | None:
-        latest = self._pipelines.latest(self.settings.inputs[name].pipeline)
-        return latest.watermark if latest else None
+        pipeline = self.settings.inputs[name].pipeline
+        return self._pipelines.complete_to(pipeline, self._pipelines.latest(pipeline))
+
+    def _complete_to(self, read: Mapping[str, Publication]) -> dict[str, datetime | None]:
+        """The event time (UTC) up to which the input of each publication was complete; see `Service.complete_to`."""
+        return {
+            name: self._pipelines.complete_to(self.settings.inputs[name].pipeline, publication)
+            for name, publication in read.items()
+        }
 
     def _places(self, plan: ViewPlan) -> dict[str, ReadAt]:
         """The snapshot at which each input is read, with the event time if its view supports one."""

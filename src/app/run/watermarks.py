@@ -22,6 +22,7 @@ def watermarks_after(
     """
     so_far = before.watermark if before else None
     if step.watermarks is None:
-        return step.watermark or advance(so_far, step.newest, delay), None
+        newest, delay = (step.watermark, timedelta()) if step.watermark else (step.newest, delay)
+        return advance(so_far, newest, delay), None
     reached = advance_topics(before.watermarks if before else {}, step.watermarks)
     return advance_group(so_far, step.watermarks, reached), reached

@@ -263,9 +263,19 @@ class Edits(Protocol):
 class Reports(Protocol):
     """What is told of publications."""
 
+    def complete_to(self, publication: Publication) -> datetime | None:
+        """The event time (UTC) up to which a version's input was complete; None if it has no watermark.
+
+        The watermark never goes back, but this does when input that is behind is added: a topic, or an input.
+        """
+        if publication.watermark is None:
+            return None
+        return min([publication.watermark, *publication.watermarks.values()])
+
     def label(self, publication: Publication) -> Label | None:
-        """The label of a version: its watermark; None if it has no watermark."""
-        return Label(publication.watermark) if publication.watermark else None
+        """The label of a version: the event time up to which its input was complete; None if it has no watermark."""
+        reached = self.complete_to(publication)
+        return Label(reached) if reached else None
 
     def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:  # noqa: ARG002 - overriding methods use it
         """The epochs at which a publication has read `reads`, by input; None for an input that it did not read."""

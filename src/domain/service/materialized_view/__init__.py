@@ -82,6 +82,9 @@ class MaterializedView(Service):
     def views_read(self, publication: Publication) -> Mapping[str, str]:
         return ViewPlan.of(publication.offsets).views
 
+    def complete_to(self, publication: Publication) -> datetime | None:
+        return ViewPlan.of(publication.offsets).watermark
+
     def exact_as_of(self, publication: Publication) -> datetime | None:
         return ViewPlan.of(publication.offsets).as_of
 

@@ -16,7 +16,6 @@ import narwhals as nw
 from ...epoch.batch import Batch
 from ...epoch.epoch import Publication
 from ...errors import ConfigError
-from ...ledger.label import Label
 from ...ledger.ledger import Snapshot
 from ...ledger.upcoming import Upcoming
 from ...ports import FrameEngine, QueryEngine
@@ -57,10 +56,8 @@ class Snapshots(Service):
         self._settings = settings
         self._step = SnapshotsStep(settings, engine, queries)
 
-    def label(self, publication: Publication) -> Label | None:
-        """The watermark of the version's inputs; after an input is added, it may be earlier than before."""
-        watermark = Plan.of(publication.offsets).watermark
-        return Label(watermark) if watermark else None
+    def complete_to(self, publication: Publication) -> datetime | None:
+        return Plan.of(publication.offsets).watermark
 
     def epochs_read(self, publication: Publication) -> Mapping[str, int | None]:
         read = Plan.of(publication.offsets).inputs
