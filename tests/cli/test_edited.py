@@ -153,6 +153,67 @@ def test_views_of_earlier_versions_which_did_not_record_settings(folder: Path, m
     assert ranks(folder, kept.replace("top = 1", "top = 2"), "seen", "shown.best") == [wanted, wanted]
 
 
+WIDE = """
+[backend]
+name = "delta"
+engine = "local"
+path = "{folder}/lake"
+[sources.events]
+kind = "files"
+path = "{folder}/in"
+format = "json"
+schema = "g string, id int, v int"
+[sources.others]
+kind = "files"
+path = "{folder}/others"
+format = "json"
+schema = "g string, id int, v int"
+[pipelines.wide]
+service = "wide_table"
+key = ["id"]
+materialize = ["completeness"]
+topics.event = { source = "events", select = { a = "v" }, sequence = ["v"] }
+[pipelines.seen]
+service = "materialized_view"
+inputs = { c = "wide.completeness" }
+key = ["id"]
+sql = "SELECT * FROM c"
+[pipelines.shown]
+service = "snapshots"
+inputs = { c = "wide.completeness" }
+every = "1s"
+[pipelines.shown.tables]
+known = "SELECT * FROM c"
+"""
+MORE = 'topics.other = { source = "others", select = { b = "v" }, sequence = ["v"] }\n[pipelines.seen]'
+
+
+@pytest.mark.parametrize("case", ["", "of tables of earlier versions", "whose source is empty"])
+def test_a_topic_that_is_added_to_a_wide_table(folder: Path, monkeypatch: pytest.MonkeyPatch, case: str) -> None:
+    """It has reported nothing of a key that is there already: that is false, not null, also where it is stored."""
+    (folder / "others").mkdir()
+    text, views = WIDE.replace("{folder}", str(folder)), ["wide.completeness", "seen", "shown.known"]
+    with monkeypatch.context() as earlier:
+        if "earlier" in case:
+            earlier.setattr(Pipelines, "settings_of", lambda *_: {})
+        with Headwater.from_text(text) as headwater:
+            headwater.run(until_idle=True)
+    with Headwater.from_text(text) as headwater:
+        headwater.run(until_idle=True)
+        assert [headwater.epoch(name) for name in ("wide", "seen", "shown")] == [0, 0, 0]  # nothing is computed again
+    wanted = {1: (False, False), 2: (False, False), 3: (False, False)}
+    if "empty" not in case:
+        (folder / "others" / "1.json").write_text('{"g": "a", "id": 2, "v": 1}\n')
+        wanted[2] = (True, False)
+    with Headwater.from_text(text.replace("[pipelines.seen]", MORE)) as headwater:
+        headwater.run(until_idle=True)
+        read = [headwater.view(view) for view in views]
+        if "empty" not in case:  # else it is written with the next epoch
+            read.append(headwater.snapshot("wide").read("wide.completeness").to_native().collect())
+        shown = [each.select("id", "other_reported", "other_deleted").rows() for each in read]
+    assert [{id_: tuple(told) for id_, *told in rows} for rows in shown] == [wanted] * len(read)
+
+
 def test_an_input_that_was_built_again(folder: Path) -> None:
     text = RANKED + VIEWS.format(view="ranks")
     wanted = {1: 1, 2: 2, 3: 3}

@@ -66,6 +66,7 @@ measures = {{ n = "count(*)", total = "sum(v)" }}
 [pipelines.wide]
 service = "wide_table"
 key = ["id"]
+materialize = ["completeness"]
 [pipelines.wide.topics.one]
 source = "events"
 sequence = ["t"]
@@ -94,6 +95,8 @@ counted = "SELECT g, count(*) AS n FROM r GROUP BY g"
 )
 SCHEMA = 'schema = "op string, id int, g string, v int, w double, t timestamp"'
 WIDER = "v bigint, w double"
+KEPT = 'materialize = ["completeness"]\n[pipelines.wide.topics.one]'
+TWO = '[pipelines.wide.topics.two]\nsource = "events"\nsequence = ["t"]\ncolumns = ["w"]\n[pipelines.wide.topics.one]'
 EDITS = [
     # ranking
     ("ranked", 'offset = "0"', 'offset = "0"\nrepeats = "same-segment"', Verdict.NOTHING, ""),
@@ -123,6 +126,8 @@ EDITS = [
     ("wide", 'columns = ["g", "v"]\n\n[pipelines.m', 'columns = ["g", "v", "w"]\n\n[pipelines.m', Verdict.WIDENED, "`w` double"),
     ("wide", 'columns = ["g", "v"]\n\n[pipelines.m', 'columns = ["g"]\n\n[pipelines.m', Verdict.REBUILD, "column v of topic one (it is gone)"),
     ("wide", "v int, w double", WIDER, Verdict.REBUILD, "type of column v"),
+    ("wide", KEPT, f'materialize = ["completeness"]\n{TWO}', Verdict.RECOMPUTED, "completeness was edited: all of its rows change, also"),
+    ("wide", KEPT, TWO, Verdict.WIDENED, "view completeness was edited: all of its rows change; table wide.wide: new columns"),
     # bulk merge
     ("merged", "t timestamp", "t timestamp, x string", Verdict.NOTHING, ""),
     ("merged", 'columns = ["g", "v"]\nchangelog', 'columns = ["g", "v", "w"]\nchangelog', Verdict.REBUILD, "columns"),

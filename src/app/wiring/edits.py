@@ -143,9 +143,11 @@ class _Planner:
             return Edit("pipeline", name, Verdict.REFUSED, (str(error),))
         recomputed = list(self._recomputed(pipeline, ledger.latest))
         widened = [f"table {table}: new columns {columns.ddl}" for table, columns in added.items() if columns.columns]
+        shown = list(self._edited_views(pipeline, ledger.latest, stored=False))
         left = [f"table {table} is no longer written, and left behind" for table in versions if table not in added]
-        details = (*recomputed, *widened, *left, *published, *self._read_otherwise(name, ledger.latest))
-        return Edit("pipeline", name, _first(recomputed, widened, left), details)
+        details = (*recomputed, *shown, *widened, *left, *published, *self._read_otherwise(name, ledger.latest))
+        # A view that is not stored costs nothing: new columns say more.
+        return Edit("pipeline", name, _first(recomputed or ([] if widened else shown), widened, left), details)
 
     def _published(self, pipeline: PipelineSettings, ledger: Ledger) -> Iterator[str]:
         """What the next run does with the topic that a pipeline publishes to, as `SinkPublisher` does."""
@@ -178,8 +180,7 @@ class _Planner:
         name, service = pipeline.name, self.services[pipeline.name]
         if service.recomputes(latest.fingerprint):
             yield "its settings were edited: all rows are computed again"
-        for view in sorted(service.changed_views(latest.fingerprint)):
-            yield f"view {view} was edited: all of its rows change, also where they are stored"
+        yield from self._edited_views(pipeline, latest, stored=True)
         for view in pipeline.materialize:
             if f"{name}.{view}" not in latest.tables:
                 yield f"view {view} will be stored: the next epoch writes all of its rows"
@@ -187,6 +188,13 @@ class _Planner:
         for key, each in kind_of(pipeline).reads(pipeline.service).items():
             if self._edited(each, settings.get(key)):
                 yield f"input {each} was edited: all rows that are computed from it are computed again"
+
+    def _edited_views(self, pipeline: PipelineSettings, latest: Publication, *, stored: bool) -> Iterator[str]:
+        """The views that have other rows by the edited settings: those that are stored, or the others."""
+        where = ", also where they are stored" if stored else ""
+        for view in sorted(self.services[pipeline.name].changed_views(latest.fingerprint)):
+            if (view in pipeline.materialize) == stored:
+                yield f"view {view} was edited: all of its rows change{where}"
 
     def _edited(self, each: ViewOf, settings: str | None) -> bool:
         """Whether a view has been edited since it was read under these settings; None: they were not recorded."""

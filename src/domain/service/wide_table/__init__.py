@@ -23,10 +23,10 @@ from ..base import ReadAt, Service, Step
 from ..segments import Segments
 from .etl import TopicEtl
 from .horizon import Horizon
-from .settings import ABSENT_MEANS, GENERATORS, NULLS, Derived, TopicSettings, WideTableSettings
+from .settings import ABSENT_MEANS, GENERATORS, NULLS, Derived, TopicSettings, WideTableSettings, topics_of
 from .step import WideTableStep
 from .tables import WideTables
-from .views import WideTableViews, view_specs
+from .views import COMPLETENESS, WideTableViews, view_specs
 
 __all__ = ["ABSENT_MEANS", "GENERATORS", "NULLS", "Derived", "TopicSettings", "WideTable", "WideTableSettings"]
 
@@ -51,6 +51,18 @@ class WideTable(Service):
     def changed(self, fingerprint: str) -> str | None:
         """Return the settings that differ, without new topics and columns; see `Service.changed`."""
         return self._settings.changed(fingerprint)
+
+    def changed_views(self, fingerprint: str) -> frozenset[str]:
+        """`completeness` if there are other topics: it says of every key whether a topic has reported it.
+
+        The fingerprints of earlier versions have the topics, too.
+        """
+        built = topics_of(fingerprint)
+        return frozenset({COMPLETENESS}) if built and built != topics_of(self.fingerprint) else frozenset()
+
+    def view_settings(self, name: str) -> str | None:
+        """The topics, for `completeness`; see `changed_views`."""
+        return ", ".join(sorted(topics_of(self.fingerprint))) if name == COMPLETENESS else None
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         return self._step.step(batch, snapshot)

@@ -262,6 +262,11 @@ class WideTableSettings:
         return ", ".join((*other, *filter(None, [source]))) or None
 
 
+def topics_of(fingerprint: str) -> frozenset[str]:
+    """The names of the topics in a fingerprint of a wide table; see `WideTableSettings.fingerprint`."""
+    return frozenset(name for name in split_parts(fingerprint) if "." not in name) - {_KEY, DECODING, FIXED_DECODING}
+
+
 def _describe_change(name: str, *, removed: bool) -> str:
     topic, _, column = name.partition(".")
     if name == _KEY:
