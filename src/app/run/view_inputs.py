@@ -63,6 +63,7 @@ class ViewInputs(Source):
     generation: int | None = None
     _pipelines: Pipelines = field(init=False)
     _pins: dict[tuple[str, int], Pin] = field(init=False, factory=dict)
+    _tried_again: ViewPlan | None = field(init=False, default=None)
 
     format = "inputs"
 
@@ -97,17 +98,40 @@ class ViewInputs(Source):
         try:
             self._lease(plan)
             places = self._places(plan)
-            inputs = {
-                name: ViewInput(self._service(name), self._pipelines.spec(each), places[name], before.get(name))
-                for name, each in self.settings.inputs.items()
-            }
-            # Files that came and went between two leased versions are in neither, and may be deleted at any time.
-            yield Batch(epoch, None, offsets, self.format, inputs=inputs)
-            self._pipelines.published = True
         except VersionExpired as error:
             raise SourceUnavailable(
                 f"an input version of view {self.settings.pipeline!r} has expired before it was read; the newest"
                 f" version is read instead: {error}"
+            ) from error
+        inputs = {
+            name: ViewInput(self._service(name), self._pipelines.spec(each), places[name], before.get(name))
+            for name, each in self.settings.inputs.items()
+        }
+        with self._explain_expired(plan):
+            yield Batch(epoch, None, offsets, self.format, inputs=inputs)
+        self._pipelines.published = True
+
+    @contextmanager
+    def _explain_expired(self, plan: ViewPlan) -> Iterator[None]:
+        """Work that reads the inputs by a plan.
+
+        Files that came and went between two leased versions are in neither, and may be deleted while changes are read.
+        So the work is tried once more. If it meets an expired version again, a file was lost, perhaps one of the view's
+        own tables.
+
+        Raises:
+            SourceUnavailable: it has met an expired version for the first time.
+            VersionExpired: it has met one again.
+        """
+        try:
+            yield
+        except VersionExpired as error:
+            if plan == self._tried_again:
+                raise
+            self._tried_again = plan
+            raise SourceUnavailable(
+                f"a version that view {self.settings.pipeline!r} needs has expired while it was read; it is tried once"
+                f" more: {error}"
             ) from error
 
     def check_complete(self, beginning: Offsets | None, until: Offsets) -> None:

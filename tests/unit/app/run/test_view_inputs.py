@@ -411,6 +411,22 @@ class TestLeases:
         assert failed
         assert self.recomputed(ran) == [(True, None), (False, 1)]
 
+    def test_a_lost_file_of_its_own_table_is_told_as_it_is(self, tmp_path: Path) -> None:
+        with ExitStack() as exits:
+            trial = Trial(tmp_path, "delta:local", exits)
+            trial.deploy(ORDERS)
+            order(trial, ("+I", 1, 7, 2, "08:30"), ("+I", 2, 7, 2, "09:00"))
+            customer(trial, ("+I", 7, "ann", 1, "08:30"), ("+I", 8, "bob", 1, "09:00"))
+            trial.run()
+            for file in (tmp_path / "tables" / "lines" / "rows").rglob("*.parquet"):
+                file.unlink()
+            order(trial, ("+U", 1, 7, 3, "09:10"), ("+I", 3, 7, 3, "09:30"))
+            customer(trial, ("+I", 9, "cat", 1, "09:30"))
+            with pytest.raises(
+                VersionExpired, match=r"file \S*/lines/rows/\S+ is gone .* put the file back from a backup"
+            ):
+                trial.run()
+
     def test_what_others_have_leased_stays(self, trial: Trial, ran: Headwater) -> None:
         for name in ("orders", "customers"):
             ran.pin(name, hold=timedelta(hours=1), holder="somebody")
