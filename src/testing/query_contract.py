@@ -15,7 +15,7 @@ from typing import Any
 import narwhals as nw
 import pytest
 
-from ..domain.errors import BadInput, ConfigError, SumOverflow
+from ..domain.errors import BadInput, ConfigError, NotSupported, SumOverflow
 from ..domain.ports import QueryEngine
 from ..domain.table.schema import Column, DataType, Schema
 from .expected import rows_of
@@ -292,3 +292,49 @@ class QueryEngineContract(ABC):
         (tmp_path / log).mkdir()
         with pytest.raises(ConfigError, match=f"is a table of {form}: some of its Parquet files have rows of earlier"):
             queries.scan(str(tmp_path), "parquet")
+
+    @pytest.mark.parametrize("form", ["parquet", "csv", "json"])
+    def test_folders_of_partitions_are_columns_or_refused(
+        self, queries: QueryEngine, tmp_path: Path, form: str
+    ) -> None:
+        _write_row(tmp_path / "day=2024-03-31" / f"1.{form}", form, 2)
+        try:
+            rows = queries.scan(str(tmp_path), form)
+        except NotSupported:
+            for read in (queries.scan, queries.state):
+                with pytest.raises(NotSupported, match="such as 'day=2024-03-31' in "):
+                    read(str(tmp_path), form)
+        else:
+            day = rows.collect(backend="polars").select("id", "day").rows()
+            assert [(int(id_), each) for id_, each in day] == [(2, date(2024, 3, 31))]
+
+    @pytest.mark.parametrize("folder", ["day=1", "sub/day=1"])
+    def test_files_beside_folders_of_partitions_are_refused(
+        self, queries: QueryEngine, tmp_path: Path, folder: str
+    ) -> None:
+        _write_row(tmp_path / "1.parquet", "parquet", 1)
+        _write_row(tmp_path / folder / "1.parquet", "parquet", 2)
+        with pytest.raises((ConfigError, NotSupported), match=f"such as '{folder}'"):
+            queries.scan(str(tmp_path), "parquet")
+
+    def test_other_folders_are_not_read(self, queries: QueryEngine, tmp_path: Path) -> None:
+        _write_row(tmp_path / "day=1" / "1.parquet", "parquet", 1)
+        for folder in ("sub", "_day", ".day=1", "_sub/day=1"):
+            _write_row(tmp_path / "day=1" / folder / "1.parquet", "parquet", 2)
+        (tmp_path / "day=1" / "empty=1").mkdir()
+        rows = queries.scan(str(tmp_path / "day=1"), "parquet").collect(backend="polars")
+        assert (rows.columns, rows.rows()) == (["id"], [(1,)])
+
+
+def _write_row(file: Path, form: str, id_: int) -> None:
+    """Write a file with one row, which has a column `id`."""
+    import polars as pl
+
+    file.parent.mkdir(parents=True, exist_ok=True)
+    rows = pl.DataFrame({"id": [id_]})
+    if form == "parquet":
+        rows.write_parquet(file)
+    elif form == "csv":
+        rows.write_csv(file)
+    else:
+        rows.write_ndjson(file)

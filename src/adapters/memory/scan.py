@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +16,7 @@ import polars as pl
 from ...domain.errors import ConfigError, NotSupported, SourceUnavailable, first_line
 from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
-from ..shared.table_folders import LOGS, check_exists, check_no_table
+from ..shared.table_folders import LOGS, check_exists, check_no_table, is_hidden, is_in_partition
 
 # Spark has no unsigned integers.
 _AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
@@ -83,10 +84,29 @@ def _files(path: str, format_: str) -> list[Path]:
     entries = list(place.iterdir())
     if format_ == "parquet":
         check_no_table(path, [each.name for each in entries])
+    _check_no_partitions(place)
     found = sorted(each for each in entries if each.is_file() and each.name[0] not in "._")
     if not found:
         raise ConfigError(f"folder {path} has no {format_} file")
     return found
+
+
+def _check_no_partitions(folder: Path) -> None:
+    """Refuse a folder with files in folders of partitions, whose names Spark reads as columns.
+
+    Raises:
+        NotSupported: it has such files.
+    """
+    for place, folders, files in os.walk(folder):
+        folders[:] = [name for name in folders if not is_hidden(name)]
+        within = Path(place).relative_to(folder)
+        if any(is_in_partition((*within.parts, name)) for name in files):
+            raise NotSupported(
+                f"folders of partitions, such as {str(within)!r} in {folder}",
+                "reading without Spark",
+                "use a backend on Spark, with engine spark or auto; or put all files into one folder, and the values"
+                " of the partitions into columns",
+            )
 
 
 def _csv(files: list[Path]) -> pl.LazyFrame:

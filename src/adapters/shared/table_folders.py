@@ -1,8 +1,8 @@
-"""Folders of tables, whose Parquet files are more than their rows."""
+"""Folders of tables whose rows are not those of the files in them."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from types import MappingProxyType
 
@@ -39,3 +39,17 @@ def check_no_table(folder: str, names: Collection[str]) -> None:
                 f" {form} can be read (a bulk, a history, an input of a query), name it; else write the table's rows"
                 " to Parquet files in another folder"
             )
+
+
+def is_hidden(name: str) -> bool:
+    """Whether Spark reads no file or folder of this name."""
+    return name.startswith(".") or (name.startswith("_") and "=" not in name)
+
+
+def is_in_partition(file: Sequence[str]) -> bool:
+    """Whether Spark takes a file for one of a partition, and reads its folders (`day=2024-03-31`) as columns.
+
+    Args:
+        file: the names of the folders below that of the table, and of the file.
+    """
+    return any("=" in folder for folder in file[:-1]) and not any(map(is_hidden, file))

@@ -18,10 +18,10 @@ from ...domain.errors import ConfigError, HeadwaterError, NotSupported
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import quote
-from ..shared.table_folders import LOGS, check_no_table
+from ..shared.table_folders import LOGS, check_no_table, is_hidden, is_in_partition
 from .checked_sql import check_sums
 from .errors import Fault
-from .hadoop_files import has_entry, list_files
+from .hadoop_files import has_entry, list_below, list_files
 from .own_session import work_in_own_session
 from .schema import bring_into, lazy, quoted
 from .times import in_range
@@ -60,6 +60,8 @@ class SparkQueries(QueryEngine):
         try:
             if format == "parquet":
                 check_no_table(path, [log for log in LOGS.values() if has_entry(self.session, path, log)])
+            if format not in LOGS:
+                _check_partitions(path, list_below(self.session, path))
             rows = self.session.read.format(format).options(**_OPTIONS.get(format, {})).load(path)
         except (AnalysisException, Py4JJavaError) as error:
             raise _unread(path, format, Fault.behind(error)) from error
@@ -87,6 +89,21 @@ class SparkQueries(QueryEngine):
         finally:
             for view in views.values():
                 self.session.catalog.dropTempView(view)
+
+
+def _check_partitions(path: str, files: list[tuple[str, ...]]) -> None:
+    """Refuse a folder with files beside folders of partitions: Spark would leave these files out without a word.
+
+    Raises:
+        ConfigError: it has both.
+    """
+    partition = next(("/".join(each[:-1]) for each in files if is_in_partition(each)), None)
+    beside = next((each[0] for each in files if len(each) == 1 and not is_hidden(each[0])), None)
+    if partition and beside:
+        raise ConfigError(
+            f"{path} has file {beside!r} beside folders of partitions such as {partition!r}: put every file into such a"
+            " folder, or all files into one folder"
+        )
 
 
 def _over_views(sql: str, views: Mapping[str, str]) -> str:
