@@ -12,6 +12,7 @@ from pyspark.sql import types as spark_types
 
 from ...domain.epoch.batch import BYTES, ERROR, ORIGIN, RAW
 from ...domain.errors import BadInput
+from ...domain.source.decode import INTEGER_BITS
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table import schema
 from ...domain.table.change import POSITION
@@ -21,6 +22,9 @@ from .faulty_values import texts_not_utf8, times_out_of_range
 from .schema import named, sorted_entries, spark_type
 
 _WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
+_FLOATS = (spark_types.FloatType, spark_types.DoubleType)
+_TIMESTAMP_BOUNDS = (-(2**63), 2**63 - 1)
+"""Spark's first and last timestamp, in microseconds since 1970-01-01."""
 
 
 @define(eq=False)
@@ -167,12 +171,37 @@ class TableRows:
 def _errors(source: Column, found: spark_types.DataType, value: Column, column: schema.Column) -> Iterator[Column]:
     """What makes a value a dead letter: a loss, a time out of range, and bytes that are no text."""
     if not column.type.is_nested and not _fits(found, spark_type(column.type)):
-        lost = source.isNotNull() & ~source.eqNullSafe(value.cast(found))
+        lost = source.isNotNull() & ~_is_same(source, found, value, spark_type(column.type))
         message = f"column {column.name!r}: {column.type.ddl} wanted, not "
         yield F.when(lost, F.concat(F.lit(message), source.cast("string")))
     if isinstance(found, spark_types.BinaryType):
         yield from texts_not_utf8(value, column)
     yield from times_out_of_range(source, value, column)
+
+
+def _is_same(source: Column, found: spark_types.DataType, value: Column, wanted: spark_types.DataType) -> Column:
+    """Whether a value is the same in its declared type (boolean).
+
+    Spark replaces a float or a timestamp beyond the range of another type by the bound of that range. So at a bound,
+    a changed value may be equal after the cast back.
+    """
+    same = source.eqNullSafe(value.cast(found))
+    if isinstance(found, spark_types.TimestampType) and isinstance(wanted, spark_types.NumericType):
+        return same & ~F.unix_micros(source).isin(*_TIMESTAMP_BOUNDS)
+    if type(found) in _WHOLE and isinstance(wanted, _FLOATS):
+        return same & (value < _beyond(found, wanted))
+    if isinstance(found, _FLOATS) and type(wanted) in _WHOLE:
+        return same & (source < _beyond(wanted, found))
+    return same
+
+
+def _beyond(whole: spark_types.DataType, floating: spark_types.DataType) -> Column:
+    """The first number above the range of a type of whole numbers, in a floating-point type.
+
+    A comparison with a double would not do: Spark simplifies a cast to a float and then to a double to the cast to a
+    double, and so would compare the whole number before it was rounded.
+    """
+    return F.lit(2.0 ** (INTEGER_BITS[whole.simpleString()] - 1)).cast(floating)
 
 
 def _not_read(text: Column, column: schema.Column) -> Column:
