@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from pyspark.sql import SparkSession
+
     from headwater.domain.epoch.epoch import Offsets
     from headwater.domain.ports import BulkSource
 
@@ -399,3 +401,41 @@ def test_wall_times_are_those_of_the_declared_zone(bulk: Callable[..., BulkSourc
     source = bulk(str(tmp_path), BulkSpec(records, ("id",), (), "at", timedelta()), 5, 1)
     lines = Loaded(source).all()
     assert [line["at"].hour for line in lines] == [10, 11]
+
+
+@pytest.mark.parametrize("written", [{"version": "2.6"}, {"use_deprecated_int96_timestamps": True}])
+def test_times_finer_than_a_microsecond_are_refused(
+    bulk: Callable[..., BulkSource], tmp_path: Path, written: dict[str, Any]
+) -> None:
+    nanos = pa.table({"id": [1], "at": pa.array([1], pa.timestamp("ns"))})
+    pq.write_table(nanos, tmp_path / "1.parquet", **written)
+    source = bulk(str(tmp_path), spec(schema=Schema.parse("id bigint, at timestamp")), 5, 1)
+    with pytest.raises(Exception, match=r"file 1\.parquet: column 'at' has times finer than a microsecond"):
+        Loaded(source).all()
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+def test_spark_reads_int96_of_its_own_files_itself(spark: SparkSession, tmp_path: Path) -> None:
+    from headwater.adapters.files.spark_bulk import SparkFileBulk
+
+    setting = "spark.sql.parquet.outputTimestampType"
+    before = spark.conf.get(setting)
+    assert before is not None
+    frame = spark.sql("SELECT 1L AS id, timestamp'2500-01-01 00:00:00.123456Z' AS at").coalesce(1)
+    try:
+        spark.conf.set(setting, "INT96")
+        frame.write.parquet(str(tmp_path / "spark"))
+    finally:
+        spark.conf.set(setting, before)
+    (own,) = (tmp_path / "spark").glob("*.parquet")
+    own.rename(tmp_path / "1.parquet")
+    assert "int96" in str(pq.ParquetFile(tmp_path / "1.parquet").schema)
+    of_files = spec(schema=Schema.parse("id bigint, at timestamp"))
+    source = SparkFileBulk(str(tmp_path), of_files, 5, 1, spark=spark)
+    planned = source.plan(None, READ_AT + timedelta(seconds=5))
+    assert planned is not None
+    found = source.read(planned).rows
+    assert "MapInArrow" not in str(nw.to_native(found)._jdf.queryExecution().analyzed())
+    (line,) = rows(found)
+    assert line["at"] == datetime(2500, 1, 1, 0, 0, 0, 123_456, UTC)

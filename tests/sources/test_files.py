@@ -7,6 +7,7 @@ import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from io import BytesIO
+from struct import pack
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -321,6 +322,55 @@ def test_int96_holds_instants_whatever_the_zone(engine: Engine, tmp_path: Path) 
     spec = RecordSpec(Schema.parse("at timestamp"), "parquet", time_zone="Asia/Shanghai")
     pq.write_table(pa.table({"at": [NAIVE_NOON]}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
     assert [row["at"] for row in read(source_of(engine, tmp_path, spec))] == [NOON]
+
+
+def int96(path: Path, micros: int, nanos: int) -> None:
+    """A file with the same time in type INT96 twice, as a value and inside of a nested one; `nanos` go on top."""
+    at = pa.array([None, micros], pa.timestamp("us"))
+    table = pa.table({"at": at, "of": pa.array([None, [{"at": None}, {"at": micros, "not": 1}]], _OF)})
+    plain: dict[str, Any] = {"use_dictionary": False, "compression": "none", "write_statistics": False}
+    pq.write_table(table, path, use_deprecated_int96_timestamps=True, **plain)
+    days, of_day = divmod(micros * 1000, 86_400_000_000_000)
+    written, wanted = (pack("<qi", of_day + more, days + 2_440_588) for more in (0, nanos))
+    assert path.read_bytes().count(written) == 2
+    path.write_bytes(path.read_bytes().replace(written, wanted))
+
+
+_OF = pa.list_(pa.struct({"at": pa.timestamp("us"), "not": pa.int32()}))
+_FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+
+@pytest.mark.parametrize("micros", [_FIRST, _LAST, -1, 1_704_067_200_123_456])
+@pytest.mark.parametrize("nanos", [0, 1, 999])
+def test_int96_finer_than_a_microsecond_is_refused_in_all_years(tmp_path: Path, micros: int, nanos: int) -> None:
+    file = tmp_path / "a.parquet"
+    int96(file, micros, nanos)
+    text = pa.scalar(micros, pa.timestamp("us")).cast(pa.string()).as_py()
+    for ddl, name in (("at timestamp", "at"), ("of array<struct<at:timestamp>>", "of")):
+        spec = RecordSpec(Schema.parse(ddl), "parquet")
+        if not nanos:
+            (batch,) = splits.read(splits.Split(0, str(file)), ShapeDecoder(spec))
+            found = batch.column(name)[1]
+            assert (found if name == "at" else found[1]["at"]).value == micros
+            continue
+        with pytest.raises(
+            BadInput, match=f"file a\\.parquet: column '{name}' has times finer.*: {text}{nanos:03}; round"
+        ):
+            read_split(file, spec)
+
+
+def test_int96_that_no_column_has_may_be_finer(tmp_path: Path) -> None:
+    at = pa.array([1], pa.timestamp("ns"))
+    of = pa.array([[{"at": 1, "not": 1}]], pa.list_(pa.struct({"at": pa.timestamp("ns"), "not": pa.int32()})))
+    pq.write_table(pa.table({"at": at, "of": of}), tmp_path / "a.parquet", use_deprecated_int96_timestamps=True)
+    read_split(tmp_path / "a.parquet", RecordSpec(Schema.parse("of array<struct<not:int>>"), "parquet"))
+
+
+def test_int96_finer_than_a_microsecond_stops_every_engine(engine: Engine, tmp_path: Path) -> None:
+    int96(tmp_path / "a.parquet", 0, 1)
+    source = source_of(engine, tmp_path, RecordSpec(Schema.parse("at timestamp"), "parquet"))
+    with pytest.raises(BadInput, match="column 'at' has times finer than a microsecond"):
+        read_explained(engine, source, planned(source))
 
 
 def test_parquet_times_beyond_the_year_9999_make_dead_letters(engine: Engine, tmp_path: Path) -> None:

@@ -7,13 +7,19 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from ...domain.errors import BadInput
 from ...domain.source.record_spec import RecordSpec
+from ...domain.table.schema import DataType, Schema
 from ..records.column_types import check_columns
-from ..records.decoder import ROWS_A_BATCH
+from ..records.decoder import ROWS_A_BATCH, arrow_type
+from ..records.nested_arrays import Faults, convert_nested
 from ..records.typed_rows import TypedRows, decode_rows
+
+_SPARK = b"org.apache.spark.version"
+"""A key of the metadata of files that Spark has written."""
 
 
 def check(path: Path, spec: RecordSpec) -> None:
@@ -39,14 +45,17 @@ def read(
         rows_a_batch: the largest number of rows to decode at once.
 
     Raises:
-        BadInput: as of `check`; damage inside the file is met when its rows are read.
+        BadInput: as of `check`; or a time is finer than a microsecond. Damage inside the file is met when its rows are
+            read.
     """
     what = f"file {path.name}"
     with _open(path) as file:
         check_columns(file.schema_arrow, what, spec)
         wanted = [column for column in spec.schema.names if column in file.schema_arrow.names]
-        instants = {column for column in wanted if is_int96(file, column)}
+        instants = [column for column in wanted if is_int96(file, column)]
         there = range(groups.start, min(groups.stop, file.num_row_groups))
+        if instants and may_have_nanos(file):
+            _check_int96(file, path, there, spec.schema.select(instants))
         at = first
         for rows in _batches(file, path, there, wanted, rows_a_batch):
             yield decode_rows(rows, spec, at, what=what, origin=path.name, instants=instants)
@@ -89,3 +98,50 @@ def is_int96(file: pq.ParquetFile, column: str) -> bool:
     """Whether a column, or a value inside it, has the type INT96, in which Spark by default writes instants."""
     leaves = (leaf for leaf in map(file.schema.column, range(len(file.schema))) if leaf.path.split(".")[0] == column)
     return any(leaf.physical_type == "INT96" for leaf in leaves)
+
+
+def may_have_nanos(file: pq.ParquetFile) -> bool:
+    """Whether times of type INT96 may be finer than a microsecond: those that Spark writes are not."""
+    return _SPARK not in (file.metadata.metadata or {})
+
+
+def _check_int96(file: pq.ParquetFile, path: Path, groups: range, columns: Schema) -> None:
+    """Check that no declared time of type INT96 is finer than a microsecond.
+
+    Raises:
+        BadInput: a time is; the error names it.
+    """
+    with _explain_damage(path, "is damaged"), pq.ParquetFile(str(path)) as in_nanos:
+        readers = (
+            each.iter_batches(ROWS_A_BATCH, row_groups=[*groups], columns=[*columns.names]) for each in (file, in_nanos)
+        )
+        for both in zip(*readers, strict=True):
+            for each in columns.columns:
+                micros, nanos = (_leaves(rows.column(each.name), each.type) for rows in both)
+                for pair in zip(micros, nanos, strict=True):
+                    _check_micros(*pair, f"file {path.name}: column {each.name!r}")
+
+
+def _leaves(values: pa.Array, kind: DataType) -> list[pa.Array]:
+    """The values that are not nested, of each declared place inside of nested ones."""
+    found = []
+
+    def leaf(inside: pa.Array, kind: DataType) -> tuple[pa.Array, Faults]:
+        found.append(inside)
+        return pa.nulls(len(inside), arrow_type(kind)), {}
+
+    convert_nested(values, kind, leaf)
+    return found
+
+
+def _check_micros(micros: pa.Array, nanos: pa.Array, what: str) -> None:
+    """Check values that were read as microseconds and as nanoseconds, if they are times of type INT96."""
+    if micros.type == nanos.type:
+        return
+    # Nanoseconds of times before 1677 or after 2262 wrap around, and so do the products: the differences are right.
+    rest = pc.subtract(nanos.cast(pa.int64()), pc.multiply(micros.cast(pa.int64()), 1_000))
+    finer = pc.fill_null(pc.not_equal(rest, 0), fill_value=False)
+    if pc.any(finer).as_py():
+        at = pc.index(finer, value=True).as_py()
+        value = f"{micros[at].cast(pa.string())}{rest[at].as_py():03}"
+        raise BadInput(f"{what} has times finer than a microsecond: {value}; round them first")

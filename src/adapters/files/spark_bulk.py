@@ -17,7 +17,7 @@ from ..spark.arrow_map import map_in_arrow
 from ..spark.schema import lazy
 from ..spark.table_rows import TableRows
 from .bulk import FileBulk
-from .parquet import is_int96
+from .parquet import is_int96, may_have_nanos
 from .pieces import Part
 from .spark_parquet import NO_PLAIN_PATH
 from .spark_source import SplitReader
@@ -61,11 +61,11 @@ class SparkFileBulk(FileBulk):
             return None
         with pq.ParquetFile(path) as file:
             there = file.schema_arrow
-            kinds = {
-                each.name: _INSTANT if is_int96(file, each.name) else there.field(each.name).type
-                for each in self.schema.columns
-                if each.name in there.names
-            }
+            wanted = [each.name for each in self.schema.columns if each.name in there.names]
+            int96 = {name for name in wanted if is_int96(file, name)}
+            if int96 and may_have_nanos(file):
+                return None
+            kinds = {name: _INSTANT if name in int96 else there.field(name).type for name in wanted}
         return pa.schema(kinds.items()) if all(map(_is_plain, kinds.values())) else None
 
     def _parquet(self, paths: list[str]) -> DataFrame:
