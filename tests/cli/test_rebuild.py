@@ -111,10 +111,12 @@ def test_the_command(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
         with pytest.raises(PipelineRebuilt, match="rebuilt as generation 2"):
             handle.snapshot()
     assert main(["rebuild", str(config), "ranked"]) == 0
-    assert "generation 2 is current; nothing was changed" in capsys.readouterr().err
+    kept = "headwater: ranked: generation {} is current; nothing was changed"
+    assert f"{kept.format(2)}. To build it again all the same, add --again\n" in capsys.readouterr().err
     assert main(["rebuild", str(config), "ranked", "--again"]) == 0
     assert "switched to generation 3" in capsys.readouterr().err
     assert main(["rebuild", str(config), "ranked", "--cancel"]) == 0
+    assert f"{kept.format(3)}\n" in capsys.readouterr().err
     assert main(["plan", str(config)]) == 0
     out = capsys.readouterr().out
     assert ("left behind: ranked.cells" in out, "left behind: ranked~2.cells" in out, "ranked~3" in out) == (

@@ -29,13 +29,14 @@ def rebuild(*, config: str, pipeline: str, again: bool, cancel: bool) -> None:
     if found is None:
         print_message(f"headwater: {pipeline}: stopped; run the same command again to resume after this epoch")
     else:
-        print_message(f"headwater: {pipeline}: {_describe(found, pipeline, f'{path}')}")
+        print_message(f"headwater: {pipeline}: {_describe(found, pipeline, f'{path}', cancelled=cancel)}")
 
 
-def _describe(found: Rebuilt, pipeline: str, path: str) -> str:
+def _describe(found: Rebuilt, pipeline: str, path: str, *, cancelled: bool) -> str:
     at = f"generation {found.generation}"
     if found.former is None:
-        return f"{at} is current; nothing was changed. To build it again all the same, add --again"
+        advice = "" if cancelled else ". To build it again all the same, add --again"
+        return f"{at} is current; nothing was changed{advice}"
     epoch = found.publication.epoch.number if found.publication else 0
     left = f"{path.rstrip('/')}/{folder_name(pipeline, found.former)}"
     return f"switched to {at}, at epoch {epoch}. Remove the old tables when nobody reads them any more: {left}"
