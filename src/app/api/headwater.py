@@ -271,7 +271,8 @@ class Headwater(Declarations, ViewReader):
         """
         runners = zip(self.start(), check_type(target, Headwater, "a Headwater").start(), strict=True)
         pairs = ((here.for_large(), there.for_large()) for here, there in runners)
-        return {each.epoch.pipeline: each for each in move(pairs, self.deployment.backend.location)}
+        copies = move(pairs, self.deployment.backend.location, target.deployment.backend.location)
+        return {each.epoch.pipeline: each for each in copies}
 
     def bootstrap(
         self,

@@ -8,6 +8,7 @@ pipeline is copied together with its publication, so a pipeline that has one the
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import closing
 
 from attrs import frozen
 
@@ -17,25 +18,31 @@ from ...domain.ledger.ledger import Snapshot
 from ...domain.ledger.move_record import MoveRecord, UnderWay, read_move
 from ...domain.ledger.writer import LedgerWriter
 from ...domain.table.change import Change
+from .move_leases import MoveLeases
 from .runner import Runner
 
 
-def move(pairs: Iterable[tuple[Runner, Runner]], source: str) -> list[Publication]:
+def move(pairs: Iterable[tuple[Runner, Runner]], source: str, place: str) -> list[Publication]:
     """Copy pipelines as of their newest publications, and return the copies; one that has none is not copied.
 
-    The source is only read, and may keep running. A move that was interrupted is resumed. Older versions are not
-    copied.
+    The source may keep running: leases keep what is copied until it is, and nothing else is written there. A move that
+    was interrupted is resumed. Older versions are not copied.
 
     Args:
         pairs: for each pipeline its runner, and the one of the target.
         source: the place of the source's tables, for display; a move is resumed only from the same place.
+        place: that of the target's tables, for display; it names the holder of the leases.
 
     Raises:
         ConfigError: the target already has one of the pipelines, or an unfinished move from another place.
         NotSupported: the target's engine cannot read the frames of the source's engine.
         EpochConflict: another process writes the target.
     """
-    copies = {here.pipeline: _Copy.of(here, there) for here, there in pairs if _latest(here)}
+    with closing(MoveLeases(f"move to {place}")) as leases:
+        return _move({each.pipeline: _Copy.of(each, to, leases) for each, to in pairs if _latest(each)}, source)
+
+
+def _move(copies: Mapping[str, _Copy], source: str) -> list[Publication]:
     if not copies:
         return []
     target = next(iter(copies.values())).target
@@ -53,7 +60,7 @@ def move(pairs: Iterable[tuple[Runner, Runner]], source: str) -> list[Publicatio
 
 def _latest(runner: Runner) -> Publication | None:
     with runner.engine.working():
-        return runner.ledger.latest
+        return runner.current_ledger().latest
 
 
 def _check_target(target: Runner, source: str, copies: Mapping[str, _Copy]) -> UnderWay:
@@ -79,15 +86,17 @@ class _Copy:
         snapshot: the tables of the source, as of `published`.
         published: the publication that is copied.
         source: the runner of the source.
+        leases: those of the move.
     """
 
     target: Runner
     snapshot: Snapshot
     published: Publication
     source: Runner
+    leases: MoveLeases
 
     @classmethod
-    def of(cls, source: Runner, target: Runner) -> _Copy:
+    def of(cls, source: Runner, target: Runner, leases: MoveLeases) -> _Copy:
         """The copy of the newest publication; the source has one.
 
         Raises:
@@ -97,9 +106,9 @@ class _Copy:
             raise NotSupported(
                 "moving", "a store on another engine", "run the pipeline there from the beginning instead"
             )
-        snapshot = source.ledger.snapshot()
+        snapshot = leases.pin_newest(source)
         assert snapshot.publication is not None
-        return cls(target, snapshot, snapshot.publication, source)
+        return cls(target, snapshot, snapshot.publication, source, leases)
 
     def check_target(self, begun_at: int | None) -> None:
         """Check that the target has nothing of the pipeline but what this move has copied.
@@ -118,15 +127,23 @@ class _Copy:
     def make(self) -> Publication:
         """Copy the tables, unless an earlier try has done so, and return the publication of the copy."""
         ledger = self._open()
-        if ledger.latest is not None:
-            return ledger.latest
+        published = ledger.latest or self._copy(ledger)
+        with self.source.engine.working():
+            self.leases.release(self.source.pipeline)
+        return published
+
+    def _copy(self, ledger: LedgerWriter) -> Publication:
         with self.source.engine.working():
             ledger.adopt(self.published)
             *others, anchor = ledger.tables
             for table in others:
-                ledger.commit(table, Change(overwrite=self.snapshot.read(table)))
-            whole = Change(overwrite=self.snapshot.read(anchor))
-            return ledger.publish(whole, self.published.watermark, self.published.watermarks, self.published.tally)
+                ledger.commit(table, self._whole(table))
+            published = self.published
+            return ledger.publish(self._whole(anchor), published.watermark, published.watermarks, published.tally)
+
+    def _whole(self, table: str) -> Change:
+        self.leases.renew()
+        return Change(overwrite=self.snapshot.read(table))
 
     def _open(self) -> LedgerWriter:
         # A view that was materialized only now has no version yet: the target's first epoch fills its table.
