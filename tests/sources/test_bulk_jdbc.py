@@ -335,6 +335,38 @@ def test_a_database_that_is_away_holds_nothing_up_and_is_told_of(spark: SparkSes
     assert source.trouble == ()
 
 
+def test_a_database_that_refuses_is_asked_ever_less_often(bank: JdbcDatabase) -> None:
+    locked = Locked(set(range(1, 100)))
+    source = bulk(evolve(bank, meanwhile=locked))
+    assert [source.plan(None, None) for _ in range(130)] == [None] * 130
+    assert locked.asked == 8  # at the plans 1, 2, 4 … 128
+    locked.refused.clear()
+    assert [bool(planned(source, None)) for _ in range(62)] == [False] * 61 + [True]
+    assert source.trouble == ()
+
+
+def test_another_process_tells_of_a_table_that_cannot_be_read(
+    database: JdbcDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = Locked(set())
+    source = bulk(evolve(database, meanwhile=asked))
+    for _ in range(3):
+        (told,) = source.find_trouble(None, None)
+        assert told.startswith(f"the next chunk: reading {database.schema}.ACCOUNTS: ")
+    assert asked.asked == 1
+    database.run(TABLE)
+    assert source.find_trouble(None, None) == (told,)
+    monkeypatch.setattr("headwater.adapters.jdbc.bulk._PROBE_PAUSE", 0)
+    assert source.find_trouble(None, None) == ()
+    _, after = loaded(bulk(database))
+    asked.asked = 0
+    assert source.find_trouble(after, None) == ()
+    assert source.find_trouble({**after, "left": [[0, [None, None]]], "next": 2}, None) == (
+        "chunk 0: it could not be read when a run last tried; the log of that run has the reason",
+    )
+    assert asked.asked == 1  # of the loaded table it need not know
+
+
 def test_a_value_that_its_column_cannot_hold_is_a_dead_letter(bank: JdbcDatabase) -> None:
     bank.run("""UPDATE "ACCOUNTS" SET "OWNER" = '7' WHERE "ACCOUNT_ID" = 3""")
     source = bulk(bank, spec("account_id bigint, owner int, balance decimal(18,1)"), chunk_rows=2)
@@ -750,6 +782,26 @@ def test_a_bank_is_loaded_while_money_moves_and_each_publication_is_the_bank_at_
     if password := database.options.get("password"):
         written = b"".join(file.read_bytes() for file in (tmp_path / "lake").rglob("*") if file.is_file())
         assert password.encode() not in written
+
+
+def test_a_run_and_every_other_process_tell_of_a_table_that_is_missing(
+    database: JdbcDatabase, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "log").mkdir()
+    text = DEPLOYMENT.replace("URL", database.url).replace("SCHEMA", database.schema)
+    (tmp_path / "bank.toml").write_text(text.replace("position_query", "clock_query").replace('position = "pos"', ""))
+    login = {"BANK_USER": database.options.get("user", "APP"), "BANK_PASSWORD": database.options.get("password", "x")}
+    problem = f"the next chunk: reading {database.schema}.ACCOUNTS: "
+    with Headwater(load(tmp_path / "bank.toml", login)) as headwater:
+        (runner,) = headwater.start()
+        for _ in range(3):
+            assert not runner.advance()
+        (warning,) = (each.getMessage() for each in caplog.records if each.levelname == "WARNING")
+        assert warning.startswith(f"accounts: {problem}")
+        with Headwater(load(tmp_path / "bank.toml", login)) as other:
+            for each in (headwater, other):
+                ((alarm,),) = (status.alarms for status in each.status())
+                assert f"accounts: {alarm}" == warning
 
 
 def _deliver(transfers: Transfers, numbers: range, file: Path) -> None:

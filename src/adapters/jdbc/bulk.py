@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from functools import reduce
+from time import monotonic
 
 from attrs import define, evolve, field, frozen
 from pyspark.sql import DataFrame
@@ -13,21 +14,25 @@ from pyspark.sql import functions as F
 from ...domain.epoch.batch import BATCH_COLUMNS
 from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.epoch.key_range import KeyRange, merge_ranges
-from ...domain.errors import BadInput, ConfigError, SourceUnavailable
+from ...domain.errors import BadInput, ConfigError, HeadwaterError, SourceUnavailable
 from ...domain.ports import BulkRows, BulkSource
 from ...domain.source.bulk import CHUNK, SEARCH_TS, BulkSpec, reach_of
 from ...domain.source.decode import INTEGER_BITS
 from ...domain.table.change import POSITION
 from ...domain.table.schema import INTEGERS, Schema
-from ..shared.chunks import CHUNK_POSITIONS, Chunk, Chunks, Frontier, Piece, Progress
+from ..shared.chunks import CHUNK_POSITIONS, Chunk, Chunks, Failure, Frontier, Piece, Progress
 from ..spark.schema import lazy, named, spark_type
 from ..spark.table_rows import TableRows
 from .database import Database
 from .keys import KeyColumn
-from .visible import Position, VisiblePositions, commits_of
+from .visible import NotVisible, Position, VisiblePositions, commits_of
 
 _END = "end"
 """The frontier after the last chunk, which has no upper bound."""
+_NEXT = "the next chunk"
+_FAILED = "it could not be read when a run last tried; the log of that run has the reason"
+_PROBE_PAUSE = 64.0
+"""The seconds between two looks at the table by a process that plans no chunks."""
 _KEY_TYPES = INTEGERS | {"decimal", "date", "string"}
 
 
@@ -78,7 +83,9 @@ class JdbcBulk(BulkSource):
     _chunks: Chunks = field(init=False)
     _fetched: dict[str, _Read] = field(init=False, factory=dict)
     _key: tuple[KeyColumn, ...] | None = field(init=False, default=None)
-    _uncut: str | None = field(init=False, default=None)
+    _uncut: Failure | None = field(init=False, default=None)
+    _plans: bool = field(init=False, default=False)
+    _probe: tuple[float, str | None] | None = field(init=False, default=None)
     _positions: VisiblePositions = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -96,6 +103,7 @@ class JdbcBulk(BulkSource):
             NotInstalled: there is no JDBC driver for the database.
         """
         self._fetched.clear()
+        self._plans = True
         return self._chunks.plan(after)
 
     def read(self, offsets: OffsetRange) -> BulkRows:
@@ -127,8 +135,31 @@ class JdbcBulk(BulkSource):
 
     @property
     def trouble(self) -> tuple[str, ...]:
-        uncut = () if self._uncut is None else (f"the next chunk: {self._uncut}",)
+        uncut = () if self._uncut is None else (f"{_NEXT}: {self._uncut.reason}",)
         return (*self._chunks.trouble, *uncut)
+
+    def find_trouble(self, after: Offsets | None, watermark: datetime | None) -> tuple[str, ...]:  # noqa: ARG002 - the port's
+        """See `BulkSource.find_trouble`. No chunk is read; a process that plans chunks asks the database no more."""
+        so_far = Progress.of(after)
+        waiting = [f"chunk {chunk.number}" for chunk in so_far.left] + ([] if so_far.frontier == _END else [_NEXT])
+        if self._plans or not waiting:
+            return self.trouble
+        if problem := self._look():
+            return (f"{waiting[0]}: {problem}",)
+        return tuple(f"chunk {chunk.number}: {_FAILED}" for chunk in so_far.left)
+
+    def _look(self) -> str | None:
+        """Why the table cannot be read; None if it can. The database is asked only after a pause again."""
+        now = monotonic()
+        if self._probe is None or now - self._probe[0] >= _PROBE_PAUSE:
+            self._probe = now, None if self._probe is None else self._probe[1]  # other threads need not wait
+            try:
+                self.database.columns(self.settings.table)
+                found = None
+            except HeadwaterError as error:
+                found = str(error)
+            self._probe = now, found
+        return self._probe[1]
 
     def _check(self) -> None:
         for column in (self.spec.records.columns.select((name,)).columns[0] for name in self.spec.key):
@@ -146,14 +177,17 @@ class JdbcBulk(BulkSource):
 
     def _cut(self, frontier: Frontier) -> tuple[Piece, Frontier] | None:
         """The chunk after a key; see `chunks.Cut`."""
-        if frontier == _END:
+        if frontier == _END or (self._uncut is not None and self._uncut.pausing()):
             return None
         try:
             self._low()  # while there is none, no chunk can be read, and none need be looked for
             key = self._key_columns()
             last = self.database.nth(self.settings.table, key, frontier, self.settings.chunk_rows)
+        except NotVisible as error:  # the database answers, so it may be asked at each plan
+            self._uncut = Failure(str(error))
+            return None
         except SourceUnavailable as error:
-            self._uncut = str(error)
+            self._uncut = Failure.after(self._uncut, str(error))
             return None
         self._uncut = None
         return [frontier, last], _END if last is None else last

@@ -47,6 +47,10 @@ _REASONS = {
 }
 
 
+class NotVisible(SourceUnavailable):
+    """Queries may not see yet all changes up to any position that is known."""
+
+
 class Commits(Protocol):
     """The order of a database's commits."""
 
@@ -143,7 +147,8 @@ class VisiblePositions:
         Only the first one may have to be waited for. Later ones may be older.
 
         Raises:
-            SourceUnavailable: no position is known yet. A later call may find one of those that are remembered.
+            NotVisible: no position is known yet. A later call may find one of those that are remembered.
+            SourceUnavailable: the database does not answer, or rejects the query.
         """
         if len(self._marks) == _MOST:
             del self._marks[1::2]
@@ -151,7 +156,7 @@ class VisiblePositions:
         self._marks.append((self.position(), self.commits.now()))
         while (found := self._newest_seen()) is None:
             if self.patience <= 0:
-                raise SourceUnavailable(self.commits.reason(self._marks[-1][1]))
+                raise NotVisible(self.commits.reason(self._marks[-1][1]))
             sleep(_PAUSE)
             self.patience -= _PAUSE
         return found

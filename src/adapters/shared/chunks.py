@@ -89,11 +89,27 @@ class Progress:
 
 
 @define
-class _Failure:
+class Failure:
+    """Why something could not be read.
+
+    Args:
+        reason: the reason.
+        pause: the number of plans until the next try; doubled at each failure.
+    """
+
     reason: str
     pause: int = 1
-    """Plans until the next try; doubled at each failure."""
-    waited: int = 0
+    _waited: int = field(init=False, default=0)
+
+    @classmethod
+    def after(cls, former: Failure | None, reason: str) -> Failure:
+        """The failure of another try, after a former one if there was one."""
+        return cls(reason, min(former.pause * 2, _LONGEST_PAUSE) if former else 1)
+
+    def pausing(self) -> bool:
+        """Whether the next try is not due yet. Each plan asks once."""
+        self._waited += 1
+        return self._waited < self.pause
 
 
 @define(eq=False)
@@ -113,7 +129,7 @@ class Chunks:
     attempt: Try
     at_once: int
     read_through: Try | None = None
-    _failures: dict[int, _Failure] = field(init=False, factory=dict)
+    _failures: dict[int, Failure] = field(init=False, factory=dict)
     _doubtful: bool = field(init=False, default=False)
 
     @property
@@ -168,16 +184,12 @@ class Chunks:
         if reason is None:
             self._failures.pop(chunk.number, None)
             return Chunk(chunk.number, piece)
-        known = self._failures.get(chunk.number)
-        self._failures[chunk.number] = _Failure(reason, min(known.pause * 2, _LONGEST_PAUSE) if known else 1)
+        self._failures[chunk.number] = Failure.after(self._failures.get(chunk.number), reason)
         return None
 
     def _pausing(self, number: int) -> bool:
         failure = self._failures.get(number)
-        if failure is None:
-            return False
-        failure.waited += 1
-        return failure.waited < failure.pause
+        return failure is not None and failure.pausing()
 
 
 def is_due(spec: BulkSpec, watermark: datetime | None) -> bool:

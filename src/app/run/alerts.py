@@ -17,6 +17,7 @@ from ...domain.errors import HeadwaterError, describe_error
 from ...domain.ports import Alarm, Now
 from ..deployment.deployment import AlertSettings
 from .progress import exact_moment
+from .report import IS_ALARM
 from .runner import Runner
 from .sink_publisher import describe_ahead, is_ahead
 
@@ -92,14 +93,14 @@ class Alerts:
 
 
 class _Forward(logging.Handler):
-    """Sends warnings of Headwater; those of the webhook itself are not sent."""
+    """Sends warnings of Headwater, but for those of the webhook itself, and of alarms, which are sent as such."""
 
     def __init__(self, alerts: Alerts) -> None:
         super().__init__(logging.WARNING)
         self._alerts = alerts
 
     def emit(self, record: logging.LogRecord) -> None:
-        if not record.name.endswith(".webhook"):
+        if not record.name.endswith(".webhook") and not getattr(record, IS_ALARM, False):
             self._alerts.send("warning", record.getMessage(), self._pipeline_of(record), is_named=True)
 
     def _pipeline_of(self, record: logging.LogRecord) -> str | None:

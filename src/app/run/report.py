@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import datetime
 from time import perf_counter, time_ns
@@ -16,6 +16,8 @@ from ...domain.epoch.epoch import Epoch
 
 _log = logging.getLogger(__name__)
 NANOSECONDS = 1_000_000_000
+IS_ALARM = "is_alarm"
+"""The attribute of a log record that says whether it is about an alarm."""
 REPLAY = "replay"
 """The task of an epoch that reads dead letters again, in its commits and its report."""
 
@@ -58,12 +60,20 @@ class Warnings:
     """The warnings that a run has logged; each text is logged once."""
 
     _logged: set[str] = field(factory=set)
+    _lasting: set[str] = field(factory=set)
 
-    def log(self, pipeline: str, texts: Iterable[str]) -> None:
+    def log(self, pipeline: str, texts: Iterable[str], *, are_alarms: bool = False) -> None:
+        """Log the texts that have not been logged; `are_alarms`: alerts find them by themselves."""
         for text in texts:
             if text not in self._logged:
                 self._logged.add(text)
-                _log.warning("%s: %s", pipeline, text)
+                _log.warning("%s: %s", pipeline, text, extra={IS_ALARM: are_alarms})
+
+    def log_trouble(self, pipeline: str, texts: Collection[str]) -> None:
+        """Log what a source cannot read now (`Source.trouble`); what was gone in between is logged again."""
+        self._logged -= {*texts} - self._lasting
+        self._lasting = {*texts}
+        self.log(pipeline, texts, are_alarms=True)
 
 
 @define(eq=False)

@@ -240,6 +240,7 @@ class Runner:
             with phase("read"), add_place(self.options.source_place):
                 now = Now(self._silence.look(self.clock), pace, ledger.watermark)
                 offsets = self._plan_epoch(now)
+                self.warnings.log_trouble(self.pipeline, self.source.trouble)
                 if offsets is not None:
                     self._silence.since = now.time
                     lag = self.source.lag(offsets.until)
@@ -276,8 +277,7 @@ class Runner:
         """Plan the next epoch: the range of an unfinished epoch, if it can still be read."""
         self.store.check_current(self.pipeline, writes=True)
         self.ledger.check_expected()
-        begun = self.ledger.unfinished
-        if begun and self.source.readable(begun):
+        if (begun := self.ledger.unfinished) and self.source.readable(begun):
             return begun
         return (self.ahead or self.source).plan(self.ledger.offsets, now)
 

@@ -97,6 +97,15 @@ class BulkSource(BulkFaults, Protocol):
             SourceChanged: rows read before are gone or have been rewritten.
         """
 
+    def find_trouble(self, after: Offsets | None, watermark: datetime | None) -> tuple[str, ...]:
+        """As `trouble`, also in a process that does not plan the chunks; it may have to look for what cannot be read.
+
+        By default it plans the chunks itself, if they are `repeatable`. Arguments and errors are those of `plan`.
+        """
+        if self.repeatable:
+            self.plan(after, watermark)
+        return self.trouble
+
     @abstractmethod
     def read(self, offsets: OffsetRange) -> BulkRows:
         """The rows of the chunks of a range."""

@@ -223,6 +223,11 @@ class Source(DeadLetterReader, RebuildCheck, Protocol):
     def lag(self, after: Offsets | None) -> str:
         """The amount of unread input after these offsets, for display, with its unit (``3 files``, ``12 records``)."""
 
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        """What the last plan left out because it cannot be read, each with the reason; all else is read meanwhile."""
+        return ()
+
     def alarms(self, after: Offsets | None, now: Now) -> Iterable[Alarm]:  # noqa: ARG002 - overriding methods use it
         """Problems that need an operator.
 

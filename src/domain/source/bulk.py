@@ -179,9 +179,11 @@ class BulkGroup(Source):
 
     def alarms(self, after: Offsets | None, now: Now) -> Iterable[Alarm]:
         """The chunks that cannot be read."""
-        if self.bulk.repeatable:  # this process finds unreadable chunks only by planning them
-            self.bulk.plan((after or {}).get(BULK), now.watermark)
-        return map(Alarm, self.bulk.trouble)
+        return map(Alarm, self.bulk.find_trouble((after or {}).get(BULK), now.watermark))
+
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        return self.bulk.trouble
 
 
 def _changelog(source: Source) -> StreamSource:

@@ -198,6 +198,26 @@ def test_an_alarm_at_the_end_of_a_run_is_logged_and_sent_once(
     assert [each.getMessage() for each in caplog.records] == ["curve: an input is late"]
 
 
+def test_trouble_of_a_source_is_sent_as_an_alarm_only(
+    receiver: Receiver, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    headwater = headwater_for(receiver, tmp_path)
+    (runner,) = headwater.start()
+    runner.source.alarms = lambda after, now: [Alarm("a table is gone")]  # type: ignore[method-assign] # noqa: ARG005
+    with send_alerts(headwater.deployment.alerts, [runner]) as look:
+        runner.warnings.log_trouble("curve", ["a table is gone"])
+        runner.warnings.log("curve", ["the disk is slow"])
+        look()
+    assert sorted((event["kind"], event["message"]) for event in receiver.events) == [
+        ("alarm", "a table is gone"),
+        ("warning", "curve: the disk is slow"),
+    ]
+    for texts in (["a table is gone"], [], ["a table is gone"], ["it may not be read"]):
+        runner.warnings.log_trouble("curve", texts)
+    told = ["a table is gone", "the disk is slow", "a table is gone", "it may not be read"]
+    assert [each.getMessage() for each in caplog.records] == [f"curve: {text}" for text in told]
+
+
 def test_a_webhook_that_fails_for_a_moment_is_tried_again(receiver: Receiver) -> None:
     receiver.refusing = [503, 500]
     sending = Webhook(receiver.address, timedelta(seconds=5))

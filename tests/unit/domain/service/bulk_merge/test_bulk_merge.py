@@ -902,7 +902,7 @@ def test_check_tells_where_the_bulk_is(trial: Trial, capsys: pytest.CaptureFixtu
     assert f"accounts, from source log and, in bulk, json files at {trial.folder}/bulk\n" in capsys.readouterr().out
 
 
-def test_status_tells_which_chunk_fails_and_the_others_go_on(trial: Trial) -> None:
+def test_status_tells_which_chunk_fails_and_the_others_go_on(trial: Trial, caplog: pytest.LogCaptureFixture) -> None:
     moment = "search_ts = '2024-03-01T09:00:00Z'"
     trial.set("pipelines.accounts.bulk", f'{{ path = "parquet", chunk_rows = 1, {moment} }}')
     folder = trial.folder / "parquet"
@@ -910,7 +910,11 @@ def test_status_tells_which_chunk_fails_and_the_others_go_on(trial: Trial) -> No
     (folder / "1.parquet").write_bytes(b"no Parquet")
     pl.DataFrame({"id": [1], "owner": ["ann"], "balance": [10]}).write_parquet(folder / "2.parquet")
     feed(trial, ("+I", 9, "ian", 90, 20))
-    trial.run()
+    (runner,) = trial.open().start()
+    while runner.advance():
+        pass
+    (warning,) = caplog.records
+    assert warning.getMessage().startswith("accounts: chunk 0: file 1.parquet is not Parquet")
     assert rows(trial) == [(1, "ann", 10), (9, "ian", 90)]
     (status,) = trial.open().status()
     assert [alarm for alarm in status.alarms if "chunk 0: file 1.parquet is not Parquet" in alarm]
