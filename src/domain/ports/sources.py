@@ -146,7 +146,29 @@ class RebuildCheck(Protocol):
         self.check_complete(former.after, former.until)
 
 
-class Source(DeadLetterReader, RebuildCheck, Protocol):
+class SourceReports(Protocol):
+    """What is told of a source."""
+
+    @abstractmethod
+    def lag(self, after: Offsets | None) -> str:
+        """The amount of unread input after these offsets, for display, with its unit (``3 files``, ``12 records``)."""
+
+    @property
+    def trouble(self) -> tuple[str, ...]:
+        """What the last plan left out because it cannot be read, each with the reason; all else is read meanwhile."""
+        return ()
+
+    def alarms(self, after: Offsets | None, now: Now) -> Iterable[Alarm]:  # noqa: ARG002 - overriding methods use it
+        """Problems that need an operator.
+
+        Args:
+            after: the offsets of the latest epoch; None before the first.
+            now: the present moment.
+        """
+        return ()
+
+
+class Source(DeadLetterReader, RebuildCheck, SourceReports, Protocol):
     """What a pipeline reads, in epochs. Each epoch reads from one offset to another."""
 
     submit: Callable[[str | None, int, Any], AbstractContextManager[None]] | None = None
@@ -218,24 +240,6 @@ class Source(DeadLetterReader, RebuildCheck, Protocol):
         Raises:
             SourceUnavailable: a temporary fault, or what was planned has expired since: plan again.
         """
-
-    @abstractmethod
-    def lag(self, after: Offsets | None) -> str:
-        """The amount of unread input after these offsets, for display, with its unit (``3 files``, ``12 records``)."""
-
-    @property
-    def trouble(self) -> tuple[str, ...]:
-        """What the last plan left out because it cannot be read, each with the reason; all else is read meanwhile."""
-        return ()
-
-    def alarms(self, after: Offsets | None, now: Now) -> Iterable[Alarm]:  # noqa: ARG002 - overriding methods use it
-        """Problems that need an operator.
-
-        Args:
-            after: the offsets of the latest epoch; None before the first.
-            now: the present moment.
-        """
-        return ()
 
 
 def other_kind(kind: str) -> SourceChanged:
