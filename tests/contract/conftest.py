@@ -6,6 +6,7 @@ NEED_SPARK = [
     "test_delta.py",
     "test_delta_engines.py",
     "test_hudi.py",
+    "test_hudi_clock.py",
     "test_hudi_expiring.py",
     "test_hudi_local.py",
 ]

@@ -10,10 +10,11 @@ from itertools import takewhile
 from attrs import frozen
 
 from .client import upkeep_client
+from .clock import moment
 from .lock import UPKEEP, Busy, locked
 from .path import Folder
 from .spec import Definition
-from .timeline import Timeline, moment
+from .timeline import Timeline
 
 
 @frozen

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..spark.jvm import java_class
 from ..spark.settings import FIXED
+from .clock import name_instants_in_utc
 from .commit import table_settings
 from .path import Folder
 from .spec import Definition
@@ -25,6 +26,7 @@ def upkeep_client(
     folder: Folder, timeline: Timeline, definition: Definition, settings: Mapping[str, str]
 ) -> Iterator[Any]:
     """The client, with these settings in addition to those of every write."""
+    name_instants_in_utc(folder.session)
     configured = java_class(folder.session, "java.util.HashMap")()
     for name, value in (table_settings(definition) | dict(settings)).items():
         configured.put(name, value)

@@ -10,6 +10,7 @@ from attrs import frozen
 
 from ...domain.table.schema import Schema
 from ..spark.size import fits_one_task
+from .clock import name_instants_in_utc
 from .names import KEY, PARTITION, SEQUENCE
 from .spec import Definition, TableType
 from .timeline import COLUMNS, METADATA_PREFIX
@@ -97,6 +98,7 @@ def write(commit_input: CommitInput, path: str, definition: Definition, metadata
     }
     if commit_input.columns is not None:
         settings |= _OTHER_COLUMNS | {COLUMNS: commit_input.columns.ddl}
+    name_instants_in_utc(few.sparkSession)
     few.write.format("hudi").options(**settings).mode("append").save(path)
 
 

@@ -11,6 +11,7 @@ from attrs import frozen
 
 from ..spark.jvm import java_class
 from .client import rollback_unfinished, upkeep_client
+from .clock import name_instants_in_utc
 from .lock import UPKEEP, locked
 from .path import Folder
 from .spec import Definition, TableType
@@ -126,5 +127,6 @@ def _cluster_files(folder: Folder, timeline: Timeline, client: Any) -> bool:
 
 def _schedule(folder: Folder, schedule: Any) -> str | None:
     """The instant of a new plan; None if there is nothing to plan."""
+    name_instants_in_utc(folder.session)  # while logs were compacted, another table may have been written
     planned = schedule(java_class(folder.session, "org.apache.hudi.common.util.Option").empty())
     return str(planned.get()) if planned.isPresent() else None

@@ -20,6 +20,7 @@ from ...domain.ports import Commit, Version
 from ...domain.table.schema import Schema
 from ..shared.in_turn import in_turn
 from ..spark.jvm import each_of, java_class
+from .clock import PATIENCE, moment
 from .path import Folder
 
 METADATA_PREFIX = "headwater."
@@ -30,9 +31,7 @@ FOLDED = f"{METADATA_PREFIX}folded"
 _META = ".hoodie"
 _PROPERTIES = f"{_META}/hoodie.properties"
 _COMMITS = frozenset({"commit", "deltacommit", "replacecommit"})
-_SECOND_DIGITS = 14
 _KEPT_INSTANTS = 256
-_PATIENCE = timedelta(seconds=5)
 
 
 @frozen(eq=False, slots=False)
@@ -251,7 +250,7 @@ class Timeline:
             StoreUnavailable: this machine's clock is far behind that of the newest commit.
         """
         behind = moment(newest) - datetime.now(UTC) if newest else timedelta(-1)
-        if behind > _PATIENCE:
+        if behind > PATIENCE:
             raise StoreUnavailable(
                 f"{self.folder.path}: the clock is {behind} behind the newest commit; set it right, or try again later"
             )
@@ -351,9 +350,3 @@ def _cleaned_before(active: Any) -> str:
     """The oldest instant that the last clean by Hudi itself kept; empty if there was no clean."""
     last = active.getCleanerTimeline().filterCompletedInstants().lastInstant()
     return str(active.readCleanMetadata(last.get()).getEarliestCommitToRetain()) if last.isPresent() else ""
-
-
-def moment(instant: str) -> datetime:
-    """The time at which an instant was requested (UTC, to the millisecond), parsed from its name."""
-    second = datetime.strptime(instant[:_SECOND_DIGITS], "%Y%m%d%H%M%S").replace(tzinfo=UTC)
-    return second.replace(microsecond=1000 * int(instant[_SECOND_DIGITS:]))
