@@ -72,7 +72,7 @@ WORDS = spec_of("word string, id bigint, total bigint", ["word", "id"], rules={"
 EVENTS = spec_of("id bigint, name string")
 
 
-class _AnHourBehind(datetime):
+class AnHourBehind(datetime):
     @classmethod
     def now(cls, tz: tzinfo | None = None) -> datetime:
         return datetime.now(tz) - timedelta(hours=1)
@@ -311,7 +311,7 @@ class TestWriters(Hudi):
         table = self.table(store, NAMES)
         table.commit(append=[(1, 1, "a")])
         with monkeypatch.context() as patch:
-            patch.setattr(timeline, "datetime", _AnHourBehind)
+            patch.setattr(timeline, "datetime", AnHourBehind)
             with pytest.raises(StoreUnavailable, match="behind"):
                 table.commit(append=[(1, 2, "b")])
         assert len(list(store.versions(NAMES.name))) == 1

@@ -5,14 +5,19 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from datetime import UTC, datetime
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
-from headwater.testing.store_harness import bag, spec_of
+from headwater.adapters.hudi import timeline
+from headwater.adapters.hudi.client import upkeep_client
+from headwater.adapters.hudi.compact import CompactionPolicy
+from headwater.adapters.spark.jvm import java_class
+from headwater.domain.errors import StoreUnavailable
+from headwater.testing.store_harness import TableDriver, bag, spec_of
 
-from .test_hudi import Hudi
+from .test_hudi import AnHourBehind, Hudi
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -81,3 +86,48 @@ class TestZone(Hudi):
     def finished(self) -> list[Path]:
         """The files of all completed instants, oldest first."""
         return sorted((self.root / "pipeline" / "items" / ".hoodie" / "timeline").glob("*_*"))
+
+
+class TestSkew(Hudi):
+    """A compaction beside a run, by another machine's clock."""
+
+    def test_a_commit_comes_after_a_plan_that_is_ahead(self, store: HudiStore) -> None:
+        table = self.merged(store)
+        self.plan(table, timedelta(seconds=4.5))
+        table.commit(merge=[(1, "d"), (2, "d")])
+        table.compact()
+        assert table.rows() == bag((1, "d"), (2, "d"))
+        table.commit(merge=[(3, "e")])
+        assert table.rows() == bag((1, "d"), (2, "d"), (3, "e"))
+
+    def test_a_plan_that_is_far_ahead_is_not_waited_for(self, store: HudiStore) -> None:
+        table = self.merged(store)
+        self.plan(table, timedelta(hours=1))
+        with pytest.raises(StoreUnavailable, match=r"the clock is 0:59:\S+ behind the newest commit or compaction"):
+            table.commit(merge=[(1, "d")])
+        assert table.rows() == bag((1, "c"))
+
+    def test_a_clock_that_is_behind_makes_no_plan(self, store: HudiStore, monkeypatch: pytest.MonkeyPatch) -> None:
+        table = self.merged(store)
+        with monkeypatch.context() as patch:
+            patch.setattr(timeline, "datetime", AnHourBehind)
+            with pytest.raises(StoreUnavailable, match="behind"):
+                table.compact()
+        assert not list((self.root / "pipeline" / "items" / ".hoodie" / "timeline").glob("*.compaction.*"))
+        table.compact()
+        assert table.rows() == bag((1, "c"))
+
+    def merged(self, store: HudiStore) -> TableDriver:
+        table = self.table(store, ITEMS)
+        for name in "abc":
+            table.commit(merge=[(1, name)])
+        return table
+
+    def plan(self, table: TableDriver, ahead: timedelta) -> None:
+        """Plan a compaction, as a machine does whose clock is ahead."""
+        used = cast("HudiStore", table.store)._tables[ITEMS.name]
+        instant = f"{datetime.now(UTC) + ahead:%Y%m%d%H%M%S%f}"[:17]
+        settings = CompactionPolicy(min_files=1).settings
+        nothing = java_class(self.spark, "org.apache.hudi.common.util.Option").empty()
+        with upkeep_client(used.folder, used.timeline, used.definition, settings) as client:
+            assert client.scheduleCompactionAtInstant(instant, nothing)

@@ -73,7 +73,7 @@ def compact(
         planning = partial(_planning, folder, timeline, definition)
         folding = partial(_refold_if_due, timeline, policy, refold) if definition.folded else _always
         logged = definition.table_type is TableType.MERGE_ON_READ
-        folded = logged and _compact_logs(planning(), folder, timeline, client, folding)
+        folded = logged and _compact_logs(planning(), timeline, client, folding)
         if logged and not definition.resized:
             return folded
         # A commit to files that are being clustered would fail, so it waits for this lock.
@@ -82,7 +82,7 @@ def compact(
                 definition.folded and timeline.commits_since_refold()
             ):  # new commits came in between: wait for the next time
                 return folded
-            return _cluster_files(folder, timeline, client) or folded
+            return _cluster_files(timeline, client) or folded
 
 
 @contextmanager
@@ -106,27 +106,29 @@ def _always() -> bool:
 
 
 def _compact_logs(
-    planning: AbstractContextManager[None], folder: Folder, timeline: Timeline, client: Any, ready: Callable[[], bool]
+    planning: AbstractContextManager[None], timeline: Timeline, client: Any, ready: Callable[[], bool]
 ) -> bool:
     """Compact logs into base files, while commits continue."""
     with planning:
         instant = timeline.pending("filterPendingCompactionTimeline")
         if instant is None and ready():
-            instant = _schedule(folder, client.scheduleCompaction)
+            instant = _schedule(timeline, client.scheduleCompaction)
     if instant is not None:
         client.compact(instant, True)
     return instant is not None
 
 
-def _cluster_files(folder: Folder, timeline: Timeline, client: Any) -> bool:
-    instant = timeline.pending("filterPendingClusteringTimeline") or _schedule(folder, client.scheduleClustering)
+def _cluster_files(timeline: Timeline, client: Any) -> bool:
+    instant = timeline.pending("filterPendingClusteringTimeline") or _schedule(timeline, client.scheduleClustering)
     if instant is not None:
         client.cluster(instant, True)
     return instant is not None
 
 
-def _schedule(folder: Folder, schedule: Any) -> str | None:
+def _schedule(timeline: Timeline, schedule: Any) -> str | None:
     """The instant of a new plan; None if there is nothing to plan."""
-    name_instants_in_utc(folder.session)  # while logs were compacted, another table may have been written
-    planned = schedule(java_class(folder.session, "org.apache.hudi.common.util.Option").empty())
+    session = timeline.folder.session
+    name_instants_in_utc(session)  # while logs were compacted, another table may have been written
+    timeline.wait_for_clock()
+    planned = schedule(java_class(session, "org.apache.hudi.common.util.Option").empty())
     return str(planned.get()) if planned.isPresent() else None

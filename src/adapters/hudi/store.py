@@ -242,7 +242,7 @@ class HudiStore(FolderStore, BaseReading):
             rollback_unfinished(used.folder, used.timeline, used.definition)
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
-            used.timeline.wait_for_clock(head.newest)
+            used.timeline.wait_for_clock()
             now = used.whole(head.newest)
             made = prepare(now, mark.sequence)
             if made.operation is Operation.OVERWRITE and used.definition.resized:
@@ -301,6 +301,5 @@ def _as_of(version: str | None, spec: TableSpec, timeline: Timeline) -> TableSpe
 
 def _refold(used: Table) -> None:
     """Leave one row per key, by a commit that changes no reader's result; call it under the table's lock."""
-    newest = used.timeline.newest()
-    used.timeline.wait_for_clock(newest)
-    used.write(refold(used.whole(newest)), {FOLDED: "true"})
+    used.timeline.wait_for_clock()
+    used.write(refold(used.whole(used.timeline.newest())), {FOLDED: "true"})

@@ -243,19 +243,32 @@ class Timeline:
         since = takewhile(lambda instant: not instant.folds, self.newest_first())
         return sum(instant.mark is not None for instant in since)
 
-    def wait_for_clock(self, newest: str | None) -> None:
-        """Wait until the next instant comes after the newest: instants are ordered by their time of creation.
+    def wait_for_clock(self) -> None:
+        """Wait until the next instant comes after all others: Hudi orders instants by their times.
+
+        Plans count: the rows of a commit with an earlier instant than a compaction would not be read. Call it under the
+        table's lock.
 
         Raises:
-            StoreUnavailable: this machine's clock is far behind that of the newest commit.
+            StoreUnavailable: this machine's clock is far behind the newest instant.
         """
+        newest = self._latest_time() if self.exists else ""
         behind = moment(newest) - datetime.now(UTC) if newest else timedelta(-1)
         if behind > PATIENCE:
             raise StoreUnavailable(
-                f"{self.folder.path}: the clock is {behind} behind the newest commit; set it right, or try again later"
+                f"{self.folder.path}: the clock is {behind} behind the newest commit or compaction ({newest}, UTC);"
+                " set it right, or try again later"
             )
         if behind > timedelta(milliseconds=-1):
             time.sleep(behind.total_seconds() + 0.002)
+
+    @in_turn
+    def _latest_time(self) -> str:
+        """The latest time at which an instant was requested or completed, as in names; empty if there is none."""
+        active = self.client.reloadActiveTimeline()
+        last, completed = active.lastInstant(), active.getLatestCompletionTime()
+        requested = str(last.get().requestedTime()) if last.isPresent() else ""
+        return max(requested, str(completed.get()) if completed.isPresent() else "")
 
     def touched_folders(self, one: str | None, other: str | None) -> set[str] | None:
         """The partitions in which marked commits between two versions wrote or replaced files; None for all.
