@@ -7,6 +7,7 @@ NEED_SPARK = [
     "test_delta_engines.py",
     "test_hudi.py",
     "test_hudi_clock.py",
+    "test_hudi_columns.py",
     "test_hudi_expiring.py",
     "test_hudi_local.py",
 ]

@@ -97,6 +97,12 @@ class Definition:
         """The columns whose first commit is not known to have succeeded."""
         return [name for name, instant in self.added.items() if not instant]
 
+    def with_columns_of(self, other: Definition) -> Definition:
+        """The definition with the columns of another one before its own."""
+        own = self.spec.schema.without(other.spec.schema.names)
+        spec = self.spec.with_schema(other.spec.schema.plus(*own.columns))
+        return evolve(self, spec=spec, added={**other.added, **self.added})
+
     def without(self, names: Collection[str]) -> Definition:
         """The definition without some columns."""
         spec = self.spec.with_schema(self.spec.schema.without(names))

@@ -13,7 +13,7 @@ import narwhals as nw
 from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Mark
-from ...domain.errors import ConfigError
+from ...domain.errors import ConfigError, SchemaConflict
 from ...domain.ports import BaseReading, Commit, Expiry, Version
 from ...domain.table.change import Change, Matching
 from ...domain.table.schema import Schema
@@ -25,7 +25,7 @@ from ..spark.hadoop_files import HadoopFiles
 from ..spark.match import only_matching
 from ..spark.merge import one_row_per_key
 from ..spark.own_session import work_in_own_session
-from ..spark.schema import lazy, named
+from ..spark.schema import lazy, named, quoted
 from ..spark.size import measure
 from .append import refold, restore_arrivals
 from .archive import ArchivePolicy, Archiver
@@ -68,9 +68,14 @@ class Table:
             self.is_kept = True
 
     def follow(self) -> None:
-        """Take over the buckets of a first load by another store since: rows are looked for, and sent, by them."""
+        """Take over the buckets of a first load, and the columns, that other stores have added since.
+
+        Rows are looked for, and sent, by buckets; and each commit has all columns.
+        """
         if there := read_definition(self.folder, self.spec.name):
             self.definition = evolve(self.definition, buckets=there.buckets, resized=there.resized)
+            if there.spec.schema.without(self.definition.spec.schema.names).columns and self.timeline.newest():
+                self.definition = self.definition.with_columns_of(_as_stored(there, self.timeline))
 
     def write(self, made: CommitInput, metadata: Mapping[str, str]) -> None:
         """Commit stored rows, with all columns of the table; call it under the table's lock."""
@@ -300,6 +305,33 @@ def _as_of(version: str | None, spec: TableSpec, timeline: Timeline) -> TableSpe
 
 
 def _refold(used: Table) -> None:
-    """Leave one row per key, by a commit that changes no reader's result; call it under the table's lock."""
+    """Leave one row per key, by a commit that changes neither columns nor any reader's result.
+
+    Call it under the table's lock.
+
+    Raises:
+        SchemaConflict: another process has added columns, whose merge rules are not known here.
+    """
     used.timeline.wait_for_clock()
-    used.write(refold(used.whole(used.timeline.newest())), {FOLDED: "true"})
+    used.follow()
+    # A column that no commit has yet is added by the first commit that needs it, not here.
+    stored = _as_stored(used.definition, used.timeline)
+    now = used.whole(used.timeline.newest())
+    _check_known(stored, now)
+    made = refold(now)
+    missing = used.definition.spec.schema.without(stored.spec.schema.names).names
+    rows = with_all_columns(made.rows.drop(*map(stored_name, missing)), stored.spec.schema)
+    write(evolve(made, rows=rows), used.folder.path, stored, {FOLDED: "true"})
+
+
+def _check_known(stored: Definition, now: TableVersion) -> None:
+    """Raise `SchemaConflict` if stored columns have values that a fold would lose, as their rules are not known."""
+    unknown = stored.spec.schema.without(now.spec.schema.names).names
+    if unknown:
+        there = evolve(now, spec=stored.spec).arrived()
+        any_value = " OR ".join(f"{quoted(name)} IS NOT NULL" for name in unknown)
+        if there.filter(any_value).limit(1).count():
+            raise SchemaConflict(
+                f"table {now.spec.name} has rows with column {unknown[0]!r}, which another configuration has added:"
+                " compact it with that one, in a process that was started after the edit"
+            )
