@@ -244,6 +244,26 @@ def test_a_table_that_is_gone(built: Path, tmp_path: Path, table: str) -> None:
         assert (str(refused.value),) == edits["ranked"].details
 
 
+def test_a_bulk_that_is_not_due_yet(tmp_path: Path) -> None:
+    """The plan looks for its folder as the run does, though nothing of it has been read."""
+    for folder in ("in", "bulk", "other"):
+        (tmp_path / folder).mkdir()
+    waiting = DEPLOYMENT.replace("2024-03-01T00", "2024-03-09T00")
+    arrive(tmp_path / "in", 1, ("+I", 1, 10))
+    with Headwater.from_text(waiting.format(folder=tmp_path)) as headwater:
+        headwater.run(["merged"], until_idle=True)
+    arrive(tmp_path / "in", 2, ("+I", 2, 20))
+    for folder, verdict in (("other", Verdict.NOTHING), ("none", Verdict.REFUSED)):
+        text = waiting.replace("{folder}/bulk", f"{{folder}}/{folder}").format(folder=tmp_path)
+        with Headwater.from_text(text) as headwater:
+            found = planned(headwater)["merged"]
+            assert found.verdict is verdict, found
+            if found.stops:
+                with pytest.raises(HeadwaterError, match=r"none is not a directory; create it") as refused:
+                    headwater.run(["merged"], until_idle=True)
+                assert (str(refused.value),) == found.details
+
+
 def test_the_command(built: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(built / "lake", tmp_path / "lake")
     text = DEPLOYMENT.format(folder=built).replace(f"{built}/lake", f"{tmp_path}/lake")

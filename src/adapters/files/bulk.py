@@ -80,7 +80,7 @@ class FileBulk(BulkSource):
             return "no file yet"
         return so_far.lag(f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else "")
 
-    def check_after(self, after: Offsets) -> None:
+    def check_after(self, after: Offsets | None) -> None:
         self._pieces.waiting(self._progress(after).frontier)
 
     def check_complete(self, until: Offsets | None) -> None:

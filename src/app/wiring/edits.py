@@ -244,8 +244,8 @@ class _Planner:
             bulk = kind_of(pipeline).open_bulk(pipeline.service, pipeline, self._polars_sources)
         except NotSupported:  # only another engine reads it, and it is not started for this
             return
-        if bulk and BULK in offsets:
-            bulk.check_after(offsets[BULK])
+        if bulk:
+            bulk.check_after(offsets.get(BULK))
 
     @cached_property
     def _polars_sources(self) -> PolarsSources:

@@ -50,10 +50,14 @@ class BulkFaults(Protocol):
         """
         return ()
 
-    def check_after(self, after: Offsets) -> None:  # noqa: ARG002 - overriding methods use it
+    def check_after(self, after: Offsets | None) -> None:  # noqa: ARG002 - overriding methods use it
         """Check that the load continues after these offsets, as far as no network is needed to know.
 
+        Args:
+            after: the offsets so far; None if nothing has been read.
+
         Raises:
+            ConfigError: nothing has been read, and there is nothing to read from.
             SourceChanged: rows read before are gone or have been rewritten.
         """
         return  # by default a source finds out when it plans
