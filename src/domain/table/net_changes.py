@@ -21,18 +21,21 @@ def net_changes(before: nw.LazyFrame[Any], after: nw.LazyFrame[Any], key: Sequen
     """The net changes between the rows of two versions, with row kinds as in Flink and Paimon.
 
     Args:
-        before: the old rows, at most one per key.
-        after: the new rows, at most one per key, in the same columns.
+        before: the old rows. A version from before the key was declared may have several per key.
+        after: the new rows, in the same columns.
         key: the columns that identify a row; never null.
 
     Returns:
         The columns of `after` and string ``_row_kind``: ``+I`` for a new key, ``-D`` for a removed key, ``-U`` with the
-        old and ``+U`` with the new row of a key whose row differs (null equals null). Unchanged rows are left out.
+        old and ``+U`` with the new row of a key whose row differs (null equals null). Unchanged rows are left out. If
+        a version repeats a key, so that the key now has fewer or more rows, they are ``-D`` and ``+I``. Equal rows are
+        returned once.
     """
     names = after.collect_schema().names()
     if not names:  # nothing was there, and nothing is
         return after.select(nw.lit(INSERT).alias(ROW_KIND)).head(0)
-    pairs = _moved(before, after, names).with_columns(nw.col(_SIDE).count().over(*key).alias(ROW_KIND))
+    # A key is updated if it has as many rows as before; one whose number of rows differs has rows that came or went.
+    pairs = _moved(before, after, names).with_columns((nw.col(_SIDE).sum().over(*key) == 0).alias(ROW_KIND))
     return pairs.select(*names, _kind().alias(ROW_KIND))
 
 
@@ -121,6 +124,6 @@ def _side(rows: nw.LazyFrame[Any], names: Sequence[str], side: int) -> nw.LazyFr
 
 
 def _kind() -> nw.Expr:
-    comes, paired = nw.col(_SIDE) > 0, nw.col(ROW_KIND) > 1
+    comes, paired = nw.col(_SIDE) > 0, nw.col(ROW_KIND)
     updated = nw.when(comes).then(nw.lit("+U")).otherwise(nw.lit("-U"))
     return nw.when(paired).then(updated).otherwise(nw.when(comes).then(nw.lit("+I")).otherwise(nw.lit("-D")))

@@ -27,6 +27,25 @@ def test_rows_with_a_key_are_paired() -> None:
     assert sorted(found, key=str) == [(1, "a", "-U"), (1, None, "+U"), (3, "c", "+I")]
 
 
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("ab", "b", ["-D a"]),
+        ("aa", "a", ["-D a"]),
+        ("ab", "", ["-D a", "-D b"]),
+        ("ab", "c", ["+I c", "-D a", "-D b"]),
+        ("aa", "c", ["+I c", "-D a"]),
+        ("ab", "cd", ["+U c", "+U d", "-U a", "-U b"]),
+        ("ab", "bc", ["+U c", "-U a"]),
+        ("b", "ab", ["+I a"]),
+    ],
+)
+def test_an_old_row_has_a_new_one_if_a_version_repeats_a_key(old: str, new: str, expected: list[str]) -> None:
+    before, after = (polars_frame([(1, name) for name in names], SCHEMA) for names in (old, new))
+    found = net_changes(before, after, ["id"]).collect(backend="polars").rows()
+    assert sorted(f"{kind} {name}" for _, name, kind in found) == expected
+
+
 def test_versions_whose_columns_differ_only_in_case_are_not_compared() -> None:
     before, after = (
         polars_frame([(1, "a")], Schema.parse(ddl)) for ddl in ("id bigint, name string", "id bigint, NAME string")
