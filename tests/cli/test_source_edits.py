@@ -98,6 +98,12 @@ service = "cumulate"
 source = "events"
 step = "1h"
 measures = {{ n = "count(*)" }}
+
+[pipelines.added]
+service = "retraction"
+source = "events"
+updated_at = "t"
+measures = {{ n = "count(*)" }}
 """
 ZONE = "\ntime_zone = 'Asia/Tokyo'"
 AFTER_KEY, AFTER_LINES, AFTER_EVENTS = (
@@ -106,6 +112,8 @@ AFTER_KEY, AFTER_LINES, AFTER_EVENTS = (
     'schema = "id int, g string, t timestamp"',
 )
 LATER_KEY = f'key = ["id"]{ZONE}\ntables'
+PLAIN_FORMAT = f'format = "csv"\n{AFTER_EVENTS}'
+CHANGE_FORMAT = f'format = "maxwell-json"\nkey = ["id"]\n{AFTER_EVENTS}'
 STAYS = "rows that are stored stay as they were read"
 EDITS = [
     ("anywhere", AFTER_KEY, LATER_KEY, Verdict.NOTHING, f"time_zone UTC -> Asia/Tokyo: {STAYS}"),
@@ -124,6 +132,8 @@ EDITS = [
     ("ticks", AFTER_EVENTS, f"{AFTER_EVENTS}{ZONE}", Verdict.NOTHING, STAYS),
     ("ticks", AFTER_EVENTS, f"{AFTER_EVENTS}\nnull_value = ['', '-']", Verdict.NOTHING, "null_value '' -> '', '-'"),
     ("ticks", AFTER_EVENTS, 'schema = "op string, id int, g string, t timestamp"\nrow_kind = "op"', Verdict.REBUILD, "row_kind none -> op"),
+    ("ticks", PLAIN_FORMAT, CHANGE_FORMAT, Verdict.REBUILD, "settings of its source: changes (by format or row_kind) no -> yes;"),
+    ("added", PLAIN_FORMAT, CHANGE_FORMAT, Verdict.REBUILD, "settings of its source: changes (by format or row_kind) no -> yes;"),
 ]  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from ..table.fingerprint import CHANGES
 from ..table.schema import TIMES, DataType
 from .changelog.settings import CHANGE_FORMATS, DEBEZIUM
 from .csv_format import CsvFormat
@@ -45,7 +46,7 @@ def key_decoding(records: RecordSpec | None, columns: Iterable[str]) -> dict[str
 
 
 def subtracted_decoding(records: RecordSpec | None, columns: Iterable[str]) -> dict[str, str]:
-    """The settings that decide the values of columns that later rows take back, if rows can do so at all.
+    """The settings that decide the values of columns that later rows take back, and whether rows can do so at all.
 
     Args:
         records: how records are read; None if there are none.
@@ -54,11 +55,11 @@ def subtracted_decoding(records: RecordSpec | None, columns: Iterable[str]) -> d
     if records is None:
         return {}
     if records.format in CHANGE_FORMATS:
-        return key_decoding(records, columns)
+        return {**key_decoding(records, columns), CHANGES: "yes"}
     if records.row_kind is None:
-        return _kind(records)
+        return {**_kind(records), CHANGES: "no"}
     csv = _csv(records.csv) if records.format == "csv" else {}
-    return {**key_decoding(records, columns), **csv, **_kind(records)}
+    return {**key_decoding(records, columns), **csv, **_kind(records), CHANGES: "yes"}
 
 
 def _has_time(type_: DataType) -> bool:

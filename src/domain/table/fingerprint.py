@@ -22,6 +22,8 @@ DECODING, FIXED_DECODING = "(decoding)", "(fixed decoding)"
 No topic of a wide table has these names.
 """
 _NOTHING: Mapping[str, str] = MappingProxyType({})
+CHANGES = "changes (by format or row_kind)"
+"""The name of a setting in `FIXED_DECODING`: whether rows can take others back (``yes``), or are all added (``no``)."""
 
 
 def fingerprint(
@@ -136,6 +138,8 @@ def changed_decoding(built: str, now: str, part: str = DECODING) -> str | None:
 def _differences(part: str, *fingerprints: str) -> list[tuple[str, str, str]]:
     """The names whose values differ, with both values; a name that only one of them has is left out."""
     old, new = (_part(part, each) for each in fingerprints)
+    if CHANGES in new and CHANGES not in old:
+        old = {**old, **_changes_by(old)}
     return [(name, old[name], new[name]) for name in new if name in old and old[name] != new[name]]
 
 
@@ -143,6 +147,14 @@ def _part(part: str, fingerprint_: str) -> Mapping[str, str]:
     """A part of a fingerprint that has a value for each name; empty if it is not on record."""
     found = split_parts(fingerprint_).get(part)
     return found if isinstance(found, dict) else {}  # a wide table's is a text for each topic
+
+
+def _changes_by(older: Mapping[str, str]) -> Mapping[str, str]:
+    """`CHANGES` by the settings that were recorded before it was one of them; empty if they do not decide it."""
+    if "metadata" in older:  # of changelogs only
+        return {CHANGES: "yes"}
+    kind = older.get("row_kind")
+    return {} if kind is None else {CHANGES: "no" if kind == "none" else "yes"}
 
 
 def _describe(differences: Iterable[tuple[str, str, str]]) -> str:

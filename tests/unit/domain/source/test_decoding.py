@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from headwater.domain.source.changelog.settings import ChangeSpec
 from headwater.domain.source.csv_format import CsvFormat
-from headwater.domain.source.decoding import decoding_of, key_decoding
+from headwater.domain.source.decoding import decoding_of, key_decoding, subtracted_decoding
 from headwater.domain.source.record_spec import RecordSpec
+from headwater.domain.table.fingerprint import CHANGES, changed_settings, fingerprint
 from headwater.domain.table.schema import Schema
 
 METADATA = {"db": "database", "at": "commit_time"}
@@ -30,3 +33,31 @@ def test_the_order_of_the_texts_that_are_null_is_not_a_setting() -> None:
     )
     assert decoding_of(one) == decoding_of(other)
     assert decoding_of(one)["null_value"] == "'', '-'"
+
+
+PLAIN = RecordSpec(Schema.parse("op string, id int"), "json")
+MARKED = RecordSpec(PLAIN.schema, "json", row_kind="op")
+MESSAGES = changelog("id int, db string, at timestamp")
+
+
+@pytest.mark.parametrize("recorded", [True, False], ids=["recorded", "of before it was recorded"])
+@pytest.mark.parametrize(
+    ("built", "now", "expected"),
+    [
+        (PLAIN, MESSAGES, f"{CHANGES} no -> yes"),
+        (MESSAGES, PLAIN, f"{CHANGES} yes -> no"),
+        (PLAIN, MARKED, f"{CHANGES} no -> yes, row_kind none -> op"),
+        (MARKED, MESSAGES, None),
+        (MESSAGES, MARKED, None),
+        (PLAIN, PLAIN, None),
+    ],
+)
+def test_rows_that_were_all_added_do_not_become_changes(
+    built: RecordSpec, now: RecordSpec, expected: str | None, *, recorded: bool
+) -> None:
+    old, new = ({**subtracted_decoding(each, ["id"])} for each in (built, now))
+    if not recorded:
+        del old[CHANGES]
+    found = changed_settings(*(fingerprint("text", {}, fixed_decoding=each) for each in (old, new)))
+    assert found == (expected and f"settings of its source: {expected}")
+    assert changed_settings(fingerprint("text", {}), fingerprint("text", {}, fixed_decoding=new)) is None
