@@ -17,10 +17,11 @@ from .schema import INTEGERS, Schema
 
 _DIGEST, _SETTINGS, _TYPES, _VIEWS = "digest", "settings", "types", "views"
 DECODING, FIXED_DECODING = "(decoding)", "(fixed decoding)"
-"""The parts of a fingerprint with all settings by which its sources are read, and with those of them that must stay.
-
-No topic of a wide table has these names.
-"""
+"""The parts of a fingerprint with all settings by which its sources are read, and with those of them that must stay."""
+READ_TYPES = "(types)"
+"""The part of a wide table's fingerprint with the types of the columns that its expressions read."""
+NAMED_PARTS = frozenset({DECODING, FIXED_DECODING, READ_TYPES})
+"""The parts of a wide table's fingerprint that are not hashes. No topic has these names."""
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 CHANGES = "changes (by format or row_kind)"
 """The name of a setting in `FIXED_DECODING`: whether rows can take others back (``yes``), or are all added (``no``)."""
@@ -73,7 +74,7 @@ def digest(fingerprint_: str) -> str:
     parts = split_parts(fingerprint_)
     if not parts or _DIGEST in parts:
         return str(parts.get(_DIGEST, fingerprint_))
-    return join_parts({name: part for name, part in parts.items() if name not in {DECODING, FIXED_DECODING}})
+    return join_parts({name: part for name, part in parts.items() if name not in NAMED_PARTS})
 
 
 def recorded_setting(fingerprint_: str, name: str) -> str | None:
@@ -133,6 +134,18 @@ def changed_decoding(built: str, now: str, part: str = DECODING) -> str | None:
     'header true -> false'
     """
     return _describe(_differences(part, built, now)) or None
+
+
+def changed_types(built: str, now: str) -> str | None:
+    """The types of the columns that a wide table's expressions read, where they differ, with old and new values.
+
+    One integer type is as good as another: an expression has the same value of both, or its own type differs too.
+
+    >>> old, new = (join_parts({READ_TYPES: {"n": each}}) for each in ("int", "string"))
+    >>> changed_types(old, new)
+    'n int -> string'
+    """
+    return _describe(each for each in _differences(READ_TYPES, built, now) if not INTEGERS.issuperset(each[1:])) or None
 
 
 def _differences(part: str, *fingerprints: str) -> list[tuple[str, str, str]]:

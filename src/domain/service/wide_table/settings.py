@@ -15,7 +15,16 @@ from ...source.decoding import decoding_of, key_decoding
 from ...source.record_spec import RecordSpec
 from ...sql import Expression
 from ...table.column_checks import check_compared, check_own_names, free_name
-from ...table.fingerprint import DECODING, FIXED_DECODING, changed_decoding, join_parts, split_parts
+from ...table.fingerprint import (
+    DECODING,
+    FIXED_DECODING,
+    NAMED_PARTS,
+    READ_TYPES,
+    changed_decoding,
+    changed_types,
+    join_parts,
+    split_parts,
+)
 from ...table.schema import TIMES, Column, DataType, Schema, column
 
 GENERATORS = frozenset({"explode"})
@@ -106,6 +115,14 @@ class TopicSettings:
             *(Column(f"{self.name}_{each.name}", each.type) for each in self.sequence),
             column(f"{self.name}_epoch", "bigint"),
         )
+
+    @property
+    def read_columns(self) -> tuple[Column, ...]:
+        """The columns of the source's rows that the expressions and the condition read."""
+        computed = (each.expression for each in (*self.columns, *self.sequence))
+        conditions = () if self.where is None else (self.where,)
+        named = {name.lower() for each in (*computed, *conditions) for name in each.columns}
+        return tuple(each for each in self.schema.columns if each.name.lower() in named)
 
     def own(self, key: tuple[str, ...]) -> tuple[Derived, ...]:
         """The columns besides the key."""
@@ -220,7 +237,8 @@ class WideTableSettings:
     def fingerprint(self) -> str:
         """A JSON object with a hash of each part that stored rows depend on (the key, each topic and each column).
 
-        Besides, it has the settings by which the sources are read.
+        Besides, it has the settings by which the sources are read, and the types of the columns that expressions read:
+        a cast to text, for example, has another value if its argument has another type.
         """
         key = ((each.name, each.type.ddl) for each in self.key_columns)
         parts: dict[str, tuple[object, ...]] = {_KEY: ("key", *key)}
@@ -236,7 +254,7 @@ class WideTableSettings:
             for each in topic.own(self.key):
                 parts[f"{topic.name}.{each.name}"] = (each.expression.sql, each.type.ddl)
         hashes = {name: hashlib.sha256(repr(part).encode()).hexdigest()[:8] for name, part in parts.items()}
-        return join_parts({**hashes, **self._decoding})
+        return join_parts({**hashes, **self._decoding, READ_TYPES: self._read_types})
 
     @property
     def _decoding(self) -> dict[str, dict[str, str]]:
@@ -251,20 +269,30 @@ class WideTableSettings:
             fixed |= {f"{name} {of_topic}": value for name, value in key_decoding(topic.records, columns).items()}
         return {DECODING: all_, FIXED_DECODING: fixed}
 
+    @property
+    def _read_types(self) -> dict[str, str]:
+        """The types of the columns that expressions read, by their names for messages."""
+        return {
+            f"type of column {each.name} in the source of topic {topic.name}": each.type.ddl
+            for topic in self.topics
+            for each in topic.read_columns
+        }
+
     def changed(self, fingerprint: str) -> str | None:
         """Return the settings that differ from another fingerprint; None if there are only new topics and columns."""
         now, built = split_parts(self.fingerprint), split_parts(fingerprint)
         if _KEY not in built:
             return "service"
-        hashes = ((name, value) for name, value in built.items() if name not in {DECODING, FIXED_DECODING})
+        hashes = ((name, value) for name, value in built.items() if name not in NAMED_PARTS)
         other = [_describe_change(name, removed=name not in now) for name, hash_ in hashes if now.get(name) != hash_]
         source = changed_decoding(fingerprint, self.fingerprint, FIXED_DECODING)
-        return ", ".join((*other, *filter(None, [source]))) or None
+        types = changed_types(fingerprint, self.fingerprint)
+        return ", ".join((*other, *filter(None, (source, types)))) or None
 
 
 def topics_of(fingerprint: str) -> frozenset[str]:
     """The names of the topics in a fingerprint of a wide table; see `WideTableSettings.fingerprint`."""
-    return frozenset(name for name in split_parts(fingerprint) if "." not in name) - {_KEY, DECODING, FIXED_DECODING}
+    return frozenset(name for name in split_parts(fingerprint) if "." not in name) - {_KEY} - NAMED_PARTS
 
 
 def _describe_change(name: str, *, removed: bool) -> str:
