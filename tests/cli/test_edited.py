@@ -275,9 +275,11 @@ def test_values_that_later_rows_take_back(folder: Path, service: str, old: str, 
     ("service", "old", "new"),
     [
         ('service = "cumulate"\nstep = "1h"\nmeasures = { n = "approx_count_distinct(x)" }\n', "x decimal(9,1)", "decimal(9,3)"),
+        ('service = "cumulate"\nstep = "1h"\nmeasures = { n = "count(distinct CAST(x AS string))" }\n', "x decimal(9,1)", "decimal(9,3)"),
+        ('service = "cumulate"\nstep = "1h"\nmeasures.n = { measure = "count(*)", where = "CAST(x AS string) = \'1.5\'" }\n', "x decimal(9,1)", "decimal(9,3)"),
         ('service = "retraction"\ntime_zone = "Asia/Tokyo"\nupdated_at = "u"\nmeasures = { n = "count(*)" }\n', "u timestamp", "timestamp_ntz"),
     ],
-    ids=["the hash of an estimate", "the day of a change"],
+    ids=["the hash of an estimate", "a distinct text", "a condition", "the day of a change"],
 )  # fmt: skip
 def test_types_that_no_table_shows(folder: Path, service: str, old: str, new: str) -> None:
     from headwater.domain.errors import ConfigError

@@ -134,14 +134,12 @@ class CumulateSettings:
 
     @property
     def _typed_columns(self) -> tuple[str, ...]:
-        """The columns whose types no table shows but stored rows depend on: subtracted ones, and those of estimates.
+        """The columns whose types stored rows depend on, although no table may show them: those of all measures.
 
-        An estimate hashes the text of a value, which differs from type to type.
+        A later row takes a value back, is compared with a stored one (`count(distinct …)`), or adds to rows that a
+        condition has chosen by the text of a value.
         """
-        subtracted = (name for each in self.measures for name in each.columns if self.retracts)
-        estimated = (each.aggregate.argument for each in self.measures if isinstance(each, Estimate))
-        hashed = (name for each in estimated if each for name in each.columns)
-        named = {name.lower() for name in (*subtracted, *hashed)}
+        named = {name.lower() for each in self.measures for name in each.columns}
         return tuple(name for name in self.schema.names if name.lower() in named)
 
     @property

@@ -352,6 +352,23 @@ def test_another_order_in_a_set_is_a_change_where_it_is_on_record(recorded: str 
     assert edited.changed(join_parts(built)) == changed
 
 
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [("int", None), ("smallint", None), ("string", "types of columns: n bigint -> string")],
+)
+def test_integer_types_that_measures_read_may_change(kind: str, changed: str | None) -> None:
+    def settings(kind: str) -> CumulateSettings:
+        schema = Schema.parse(f"at timestamp, n {kind}, other {kind}")
+        texts = Measure.parse("texts", "count(distinct CAST(n AS string))", None, schema)
+        ones = Measure.parse("ones", "count(*)", "CAST(n AS string) = '1'", schema)
+        return CumulateSettings("views", schema, "at", MINUTE, [texts, ones])
+
+    built = settings("bigint").fingerprint
+    assert settings(kind).changed(built) == changed
+    before = join_parts({name: part for name, part in split_parts(built).items() if name != "types"})
+    assert settings(kind).changed(before) is None
+
+
 @pytest.mark.parametrize("epochs", [1, 2])
 def test_a_tick_that_late_rows_made_counts_earlier_late_rows_of_the_round(epochs: int) -> None:
     site = Site(chosen(late="revise"))
