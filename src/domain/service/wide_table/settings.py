@@ -12,7 +12,7 @@ from attrs import field, frozen
 from ...errors import ConfigError
 from ...source.changelog.settings import CHANGE_FORMATS
 from ...source.decoding import decoding_of, key_decoding
-from ...source.record_spec import RecordSpec
+from ...source.record_spec import JSON_FORMATS, RecordSpec
 from ...sql import Expression
 from ...table.column_checks import check_compared, check_own_names, free_name
 from ...table.fingerprint import (
@@ -258,7 +258,10 @@ class WideTableSettings:
 
     @property
     def _decoding(self) -> dict[str, dict[str, str]]:
-        """The parts of a fingerprint for the settings by which the sources are read; those of key and sequence stay."""
+        """The parts of a fingerprint for the settings by which the sources are read.
+
+        Those of key and sequence must stay. So must `absent`: the hash of a topic only has `by_column`.
+        """
         all_: dict[str, str] = {}
         fixed: dict[str, str] = {}
         for topic in self.topics:
@@ -267,6 +270,8 @@ class WideTableSettings:
             of_topic = f"of topic {topic.name}"
             all_ |= {f"{name} {of_topic}": value for name, value in decoding_of(topic.records).items()}
             fixed |= {f"{name} {of_topic}": value for name, value in key_decoding(topic.records, columns).items()}
+            if topic.format in JSON_FORMATS:  # in others no field can be absent
+                fixed[f"absent {of_topic}"] = topic.absent
         return {DECODING: all_, FIXED_DECODING: fixed}
 
     @property

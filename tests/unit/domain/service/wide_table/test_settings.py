@@ -8,14 +8,21 @@ import pytest
 
 from headwater.domain.service.wide_table.settings import Derived, TopicSettings, WideTableSettings, topics_of
 from headwater.domain.sql import parse_row_expression
-from headwater.domain.table.fingerprint import READ_TYPES, digest, join_parts, split_parts
+from headwater.domain.table.fingerprint import FIXED_DECODING, READ_TYPES, digest, join_parts, split_parts
 from headwater.domain.table.schema import DataType, Schema
 
 SCHEMA = "id int, code decimal(10,2), kind decimal(10,2), place decimal(10,2), n int, more string"
 READS = (("code", "the key"), ("kind", "the condition"), ("place", "the sequence"), ("n", "a column"))
 
 
-def settings(schema: str = SCHEMA, *, topic: str = "b", label: str = "concat('no. ', n)") -> WideTableSettings:
+def settings(
+    schema: str = SCHEMA,
+    *,
+    topic: str = "b",
+    format_: str = "json",
+    nulls: str = "overwrite",
+    absent: str = "null",
+) -> WideTableSettings:
     """A wide table whose columns, condition and sequence are all texts or booleans, whatever their source has."""
     columns = Schema.parse(schema)
 
@@ -24,11 +31,11 @@ def settings(schema: str = SCHEMA, *, topic: str = "b", label: str = "concat('no
 
     return WideTableSettings("p", ["k"], [
         TopicSettings(
-            topic, columns, "json",
-            columns=[derived("k", "CAST(code AS string)"), derived("label", label)],
+            topic, columns, format_,
+            columns=[derived("k", "CAST(code AS string)"), derived("label", "concat('no. ', n)")],
             sequence=[derived("at", "CAST(place AS string)")],
             where=parse_row_expression("CAST(KIND AS string) = '1.50'", columns),
-            watermark_delay=timedelta(),
+            nulls=nulls, absent=absent, watermark_delay=timedelta(),
         )
     ])  # fmt: skip
 
@@ -60,6 +67,28 @@ def test_tables_that_were_stored_without_the_types_go_on() -> None:
     assert settings(SCHEMA.replace("code decimal(10,2)", "code decimal(10,3)")).changed(before) is None
     assert digest(now) == digest(before)
     assert topics_of(now) == topics_of(before) == {"b"}
+
+
+@pytest.mark.parametrize("nulls", ["overwrite", "keep"])
+def test_another_absent_is_refused(nulls: str) -> None:
+    built, edited = settings(nulls=nulls, absent="keep"), settings(nulls=nulls, absent="null")
+    changed = edited.changed(built.fingerprint)
+    assert changed is not None
+    assert changed.endswith("absent of topic b keep -> null")
+    assert settings(nulls=nulls, absent="keep").changed(built.fingerprint) is None
+
+
+def test_files_of_a_format_without_absent_fields_may_follow() -> None:
+    built = settings(nulls="keep", absent="keep")
+    assert settings(format_="csv", nulls="keep").changed(built.fingerprint) is None
+
+
+def test_tables_that_were_stored_without_absent_go_on() -> None:
+    built = split_parts(settings(nulls="keep", absent="keep").fingerprint)
+    del built[FIXED_DECODING]["absent of topic b"]
+    now = settings(nulls="keep", absent="null")
+    assert now.changed(join_parts(built)) is None
+    assert digest(now.fingerprint) == digest(join_parts(built))
 
 
 def test_a_topic_may_be_called_types() -> None:
