@@ -115,9 +115,10 @@ LATER_KEY = f'key = ["id"]{ZONE}\ntables'
 PLAIN_FORMAT = f'format = "csv"\n{AFTER_EVENTS}'
 CHANGE_FORMAT = f'format = "maxwell-json"\nkey = ["id"]\n{AFTER_EVENTS}'
 STAYS = "rows that are stored stay as they were read"
+FOUND_BY = '(repeats = "same-segment" finds stored rows by these; "anywhere" does not)'
 EDITS = [
     ("anywhere", AFTER_KEY, LATER_KEY, Verdict.NOTHING, f"time_zone UTC -> Asia/Tokyo: {STAYS}"),
-    ("same", AFTER_KEY, LATER_KEY, Verdict.REBUILD, "settings of its source: time_zone UTC -> Asia/Tokyo;"),
+    ("same", AFTER_KEY, LATER_KEY, Verdict.REBUILD, f"settings of its source: time_zone UTC -> Asia/Tokyo {FOUND_BY};"),
     ("counts", AFTER_KEY, LATER_KEY, Verdict.NOTHING, f"time_zone UTC -> Asia/Tokyo: {STAYS}"),
     ("latest", AFTER_KEY, LATER_KEY, Verdict.REBUILD, "settings of its source: time_zone UTC -> Asia/Tokyo;"),
     ("wide", AFTER_KEY, LATER_KEY, Verdict.REBUILD, "other time_zone of topic by_due UTC -> Asia/Tokyo;"),
@@ -178,3 +179,48 @@ def test_the_plan_and_the_run_agree(built: Path, tmp_path: Path, edit: tuple[Any
 def test_what_is_not_edited_is_not_mentioned(built: Path) -> None:
     with Headwater.from_text(DEPLOYMENT.format(folder=built)) as headwater:
         assert {planned(headwater, each) for each in headwater.services} == {(Verdict.NOTHING, "")}
+
+
+SAME_SEGMENT = (
+    'order_by = "due"\n\n[pipelines.same]',
+    'order_by = "due"\nrepeats = "same-segment"\n\n[pipelines.same]',
+)
+IN_ZONE, COMMIT_TIME = (AFTER_KEY, LATER_KEY), ('at = "commit_time"', 'at = "commit_time", due = "commit_time"')
+OTHER_COLUMN = ('at = "commit_time"', 'at = "commit_time", seen = "commit_time"')
+MOVES = [
+    ([[SAME_SEGMENT]], None),
+    ([[SAME_SEGMENT, OTHER_COLUMN]], None),
+    ([[SAME_SEGMENT], []], None),
+    ([[IN_ZONE], []], None),
+    ([[SAME_SEGMENT, IN_ZONE]], "time_zone UTC -> Asia/Tokyo"),
+    ([[SAME_SEGMENT, COMMIT_TIME]], "metadata none -> due = commit_time"),
+    ([[IN_ZONE], [IN_ZONE, SAME_SEGMENT]], "time_zone UTC, later Asia/Tokyo -> Asia/Tokyo"),
+    ([[IN_ZONE], [], [SAME_SEGMENT]], "time_zone UTC, later Asia/Tokyo -> UTC"),
+    ([[SAME_SEGMENT], [IN_ZONE], [IN_ZONE], [IN_ZONE, SAME_SEGMENT]], "time_zone UTC, later Asia/Tokyo -> Asia/Tokyo"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("moves", "why"), MOVES, ids=lambda each: str(each) if isinstance(each, str) else "")
+def test_a_ranking_finds_rows_in_their_segment_only_if_all_were_read_alike(
+    built: Path, tmp_path: Path, moves: list[list[tuple[str, str]]], why: str | None
+) -> None:
+    shutil.copytree(built, tmp_path, dirs_exist_ok=True)
+    for number, edits in enumerate(moves):
+        text = DEPLOYMENT
+        for old, new in edits:
+            assert text.count(old) == 1
+            text = text.replace(old, new)
+        row = {"id": 2 + number, "g": "a", "due": "2024-03-05 03:00:00", "seen": "2024-03-01 10:00:00"}
+        message = {"database": "d", "table": "o", "type": "insert", "ts": 1709251201, "commit": True, "data": row}
+        (tmp_path / "in" / f"{2 + number}.json").write_text(json.dumps(message))
+        with Headwater.from_text(text.format(folder=tmp_path)) as headwater:
+            if why is None or number < len(moves) - 1:
+                assert planned(headwater, "anywhere")[0] is Verdict.NOTHING
+                headwater.run(["anywhere"], until_idle=True)
+                continue
+            verdict, details = planned(headwater, "anywhere")
+            assert verdict is Verdict.REBUILD
+            assert f"other settings of its source: {why} {FOUND_BY};" in details
+            with pytest.raises(ConfigError) as refused:
+                headwater.run(["anywhere"], until_idle=True)
+            assert str(refused.value) == details

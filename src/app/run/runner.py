@@ -114,9 +114,9 @@ class Runner:
         Raises:
             SchemaConflict: a table differs from its spec by more than new columns.
         """
-        service, names = self.service, [spec.name for spec in tables]
-        own = (self.store, self.pipeline, names, self.clock, service.changed, service.fingerprint, self.writer)
-        ledger = LedgerWriter(*own, self.engine_name, first=self.first_epoch, settings=self.settings, copies=copies)
+        service, place = self.service, (self.store, self.pipeline, [spec.name for spec in tables], self.clock)
+        own = (*place, service.changed, service.fingerprint, self.writer, self.engine_name, service.fingerprint_after)
+        ledger = LedgerWriter(*own, first=self.first_epoch, settings=self.settings, copies=copies)
         if publisher := self.publisher:
             ledger.sink_epoch = lambda: publisher.sink_epoch
         ledger.open()  # first: its errors about settings are clearer

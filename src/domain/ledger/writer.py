@@ -28,6 +28,8 @@ class LedgerWriter(Ledger):
         fingerprint: the fingerprint of the service's settings.
         writer: identifies this run; unique for each run.
         engine_name: the engine that makes the commits, if the deployment chooses one for each epoch.
+        fingerprint_after: returns the fingerprint to record after an epoch with the given one; see `Edits`. If None,
+            `fingerprint` is recorded.
         expected: the number that the next epoch must have, because this run has made the one before; None for any.
         first: the number of the first epoch.
         settings: the digest of all settings that the rows depend on; see `Mark`. None where there is nothing to repeat.
@@ -38,6 +40,7 @@ class LedgerWriter(Ledger):
     fingerprint: str
     writer: str
     engine_name: str | None = None
+    fingerprint_after: Callable[[str], str] | None = None
     expected: int | None = None
     first: int = 0
     settings: str | None = None
@@ -142,7 +145,7 @@ class LedgerWriter(Ledger):
             self._is_copied = True
         self._under_way, self._began_at, self._ahead = (epoch, offsets, task), self.clock.now(), {}
         self._rows, self._earlier_rows = None, set()
-        work = (epoch, offsets, self.fingerprint, self.engine_name, self.settings)
+        work = (epoch, offsets, self._fingerprint_so_far, self.engine_name, self.settings)
         for table, commit in self._orphans.items():
             # The anchor's commit carries the publication. Without one, it was made when another table was the anchor.
             same = not task and mark_of(commit).holds(*work)
@@ -227,7 +230,7 @@ class LedgerWriter(Ledger):
             mark.offsets.until,
             watermark,
             self.clock.now(),
-            self.fingerprint,
+            mark.fingerprint,
             watermarks,
             self._began_at,
             tally,
@@ -258,6 +261,12 @@ class LedgerWriter(Ledger):
         return add_beginnings(before.beginning, before.offsets, after) if before else after
 
     @property
+    def _fingerprint_so_far(self) -> str:
+        """The fingerprint of the next epoch; rows that are adopted have that of before, too."""
+        before = self.latest or self._adopted
+        return self.fingerprint_after(before.fingerprint) if before and self.fingerprint_after else self.fingerprint
+
+    @property
     def _settings_so_far(self) -> str | None:
         """The digest of the settings of all epochs up to the next one; rows that are adopted have those of before."""
         if self.latest:
@@ -281,7 +290,7 @@ class LedgerWriter(Ledger):
             offsets,
             self._sequences.get(table, 0) + 1,
             self.writer,
-            self.fingerprint,
+            self._fingerprint_so_far,
             self.tables[-1],
             self._latest.place if self._latest else None,
             task=task,

@@ -230,6 +230,13 @@ class Edits(Protocol):
         """
         return changed_settings(fingerprint, self.fingerprint)
 
+    def fingerprint_after(self, fingerprint: str) -> str:  # noqa: ARG002 - overriding methods use it
+        """The fingerprint to record with an epoch that continues tables with another fingerprint.
+
+        It has what a later edit must be compared with, of this and all earlier epochs.
+        """
+        return self.fingerprint
+
     def changed_decoding(self, fingerprint: str) -> str | None:
         """The changed settings by which sources are read, for display; None if none has changed.
 

@@ -22,6 +22,7 @@ READ_TYPES = "(types)"
 """The part of a wide table's fingerprint with the types of the columns that its expressions read."""
 NAMED_PARTS = frozenset({DECODING, FIXED_DECODING, READ_TYPES})
 """The parts of a wide table's fingerprint that are not hashes. No topic has these names."""
+_FOUND_BY, _LATER = "(found by)", ", later "
 _NOTHING: Mapping[str, str] = MappingProxyType({})
 CHANGES = "changes (by format or row_kind)"
 """The name of a setting in `FIXED_DECODING`: whether rows can take others back (``yes``), or are all added (``no``)."""
@@ -35,6 +36,7 @@ def fingerprint(
     views: Mapping[str, object] = _NOTHING,
     decoding: Mapping[str, str] = _NOTHING,
     fixed_decoding: Mapping[str, str] = _NOTHING,
+    found_by: Mapping[str, str] = _NOTHING,
 ) -> str:
     """The fingerprint of a service's settings, as JSON.
 
@@ -46,13 +48,16 @@ def fingerprint(
         decoding: the settings by which the source is read; see `changed_decoding`.
         fixed_decoding: those of them that must stay, because a later row finds or takes back a stored one by values
             that they decide; see `changed_settings`.
+        found_by: those of them that must stay from the first epoch on, if another setting of the service makes later
+            rows find stored ones by values that they decide; see `fix_found_by`.
         views: by view, the settings that its rows depend on although no stored row does; see `changed_views`.
     """
     digest_ = hashlib.sha256(text.encode()).hexdigest()[:16]
     found: dict[str, Any] = {_DIGEST: digest_, _SETTINGS: {name: str(value) for name, value in settings.items()}}
     if columns:
         found[_TYPES] = {each.name: each.type.ddl for each in columns.columns}
-    found |= {part: dict(given) for part, given in ((DECODING, decoding), (FIXED_DECODING, fixed_decoding)) if given}
+    read_by = {DECODING: decoding, FIXED_DECODING: fixed_decoding, _FOUND_BY: found_by}
+    found |= {part: dict(given) for part, given in read_by.items() if given}
     if views:
         found[_VIEWS] = {name: str(value) for name, value in views.items()}
     return join_parts(found)
@@ -148,6 +153,49 @@ def changed_types(built: str, now: str) -> str | None:
     return _describe(each for each in _differences(READ_TYPES, built, now) if not INTEGERS.issuperset(each[1:])) or None
 
 
+def fix_found_by(fingerprint_: str) -> str:
+    """The same fingerprint, where the settings by which rows are found are those that must stay.
+
+    A fingerprint of before they were recorded has only what the latest epoch was read by.
+
+    >>> old, new = (fingerprint("a", {}, found_by={"time_zone": each}) for each in ("UTC", "Asia/Tokyo"))
+    >>> changed_settings(old, new)
+    >>> changed_settings(fix_found_by(old), fix_found_by(new))
+    'settings of its source: time_zone UTC -> Asia/Tokyo'
+    """
+    parts = split_parts(fingerprint_)
+    return join_parts(parts | {FIXED_DECODING: _found_by(fingerprint_)}) if parts else fingerprint_
+
+
+def add_found_by(built: str, now: str) -> str:
+    """The present fingerprint, with the settings by which the rows of all epochs were found.
+
+    A setting that was edited has all of its values, so that it differs from each of them.
+
+    Args:
+        built: the fingerprint of the tables.
+        now: the fingerprint of the present settings.
+
+    >>> old, new = (fingerprint("a", {}, found_by={"time_zone": each}) for each in ("UTC", "Asia/Tokyo"))
+    >>> changed_settings(fix_found_by(add_found_by(old, new)), fix_found_by(new))
+    'settings of its source: time_zone UTC, later Asia/Tokyo -> Asia/Tokyo'
+    """
+    found = dict(_found_by(built))
+    for name, value in _part(_FOUND_BY, now).items():
+        former = found.get(name, value)
+        found[name] = former if value in former.split(_LATER) else f"{former}{_LATER}{value}"
+    return join_parts(split_parts(now) | {_FOUND_BY: found}) if found else now
+
+
+def _found_by(fingerprint_: str) -> Mapping[str, str]:
+    if found := _part(_FOUND_BY, fingerprint_):
+        return found
+    # The metadata of all columns says nothing about some of them.
+    read_by = {name: value for name, value in _part(DECODING, fingerprint_).items() if name != "metadata"}
+    read_by |= _part(FIXED_DECODING, fingerprint_)
+    return {**_changes_by(read_by), **read_by}
+
+
 def _differences(part: str, *fingerprints: str) -> list[tuple[str, str, str]]:
     """The names whose values differ, with both values; a name that only one of them has is left out."""
     old, new = (_part(part, each) for each in fingerprints)
@@ -156,7 +204,7 @@ def _differences(part: str, *fingerprints: str) -> list[tuple[str, str, str]]:
     return [(name, old[name], new[name]) for name in new if name in old and old[name] != new[name]]
 
 
-def _part(part: str, fingerprint_: str) -> Mapping[str, str]:
+def _part(part: str, fingerprint_: str) -> dict[str, str]:
     """A part of a fingerprint that has a value for each name; empty if it is not on record."""
     found = split_parts(fingerprint_).get(part)
     return found if isinstance(found, dict) else {}  # a wide table's is a text for each topic

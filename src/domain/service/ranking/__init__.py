@@ -48,11 +48,17 @@ class Ranking(Service):
             zone=settings.time_zone,
             nulls_lowest=(settings.nulls == "first") != settings.descending,
         )
-        self.fingerprint = settings.fingerprint
+        self._settings, self.fingerprint = settings, settings.fingerprint
         self.tables = (tables.dead_letters, tables.ranked, tables.cells)
         self.views = view_specs(settings)
         self._step = RankingStep(settings, tables, segments, engine)
         self._views = RankingViews(settings, tables, segments, engine)
+
+    def changed(self, fingerprint: str) -> str | None:
+        return self._settings.changed(fingerprint)
+
+    def fingerprint_after(self, fingerprint: str) -> str:
+        return self._settings.fingerprint_after(fingerprint)
 
     def prepare(self, batch: Batch) -> Batch:
         return self._step.prepare(batch)

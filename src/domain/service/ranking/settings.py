@@ -10,7 +10,7 @@ from ...errors import ConfigError
 from ...source.decoding import decoding_of, key_decoding, subtracted_decoding
 from ...source.record_spec import RecordSpec
 from ...table.column_checks import check_flat, check_own_names, free_name
-from ...table.fingerprint import fingerprint
+from ...table.fingerprint import add_found_by, changed_settings, fingerprint, fix_found_by
 from ...table.schema import TIMES, Schema
 from ..base import one_of
 
@@ -118,13 +118,31 @@ class RankingSettings:
             {**columns, "order_by": order, **own},
             views={"top": self.top},
             decoding=decoding_of(self.records),
-            fixed_decoding=self._fixed_decoding,
+            fixed_decoding=key_decoding(self.records, self.id),
+            found_by=self._found_by,
         )
 
     @property
-    def _fixed_decoding(self) -> dict[str, str]:
-        """The settings of the source that decide where the earlier row of an id is looked for."""
+    def _found_by(self) -> dict[str, str]:
+        """The settings of the source that decide where ``same-segment`` looks for the earlier row of an id."""
+        columns = (*self.group, *self.id, self.order_by)
+        return {**subtracted_decoding(self.records, columns), **key_decoding(self.records, columns)}
+
+    def changed(self, built: str) -> str | None:
+        """Return the settings that differ from the fingerprint of the tables; None if none does.
+
+        With ``same-segment`` they include each setting of the source that decides where a row is found, if an epoch so
+        far was read by another value of it.
+        """
+        now = self.fingerprint
+        changed = changed_settings(built, now)
         if self.repeats == "anywhere":
-            return key_decoding(self.records, self.id)
-        found_by = (*self.group, *self.id, self.order_by)
-        return {**subtracted_decoding(self.records, found_by), **key_decoding(self.records, found_by)}
+            return changed
+        found_by = changed_settings(fix_found_by(built), fix_found_by(now))
+        if changed or not found_by:
+            return found_by
+        return f'{found_by} (repeats = "same-segment" finds stored rows by these; "anywhere" does not)'
+
+    def fingerprint_after(self, built: str) -> str:
+        """The fingerprint of the epoch after one with another fingerprint; see `Edits`."""
+        return add_found_by(built, self.fingerprint)

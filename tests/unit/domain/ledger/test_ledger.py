@@ -205,6 +205,17 @@ class TestAdopting:
         with pytest.raises(VersionNotFound, match="oldest is 2"):
             ledger.as_of_epoch(1)
 
+    def test_its_fingerprint_is_recorded_with_what_was_before(self, store: MemoryStore) -> None:
+        published, target = publish(opened(store), 1), new_store()
+        for tables in (1, 3):  # a try that is cut off is resumed
+            ledger = opened(target)
+            ledger.fingerprint_after = lambda built: f"{built} later"
+            self.copy(ledger, published, tables=tables)
+        assert commits(target) == Counter(dict.fromkeys(TABLES, 1))
+        assert ledger.latest is not None
+        assert ledger.latest.fingerprint == "settings later"
+        assert publish(ledger, 2).fingerprint == "settings later later"
+
     def test_a_try_that_was_cut_off_is_gone_on_with(self, store: MemoryStore) -> None:
         published, target = publish(opened(store), 1), new_store()
         self.copy(opened(target), published, tables=1)

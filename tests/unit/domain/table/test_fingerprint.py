@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from headwater.domain.table.fingerprint import changed_decoding, changed_settings, digest, fingerprint, join_parts
+from headwater.domain.table.fingerprint import (
+    CHANGES,
+    add_found_by,
+    changed_decoding,
+    changed_settings,
+    digest,
+    fingerprint,
+    fix_found_by,
+    join_parts,
+)
 
 
 def test_a_fingerprint_of_before_settings_were_kept_decides_all_the_same() -> None:
@@ -17,6 +26,26 @@ def test_a_fingerprint_of_before_the_reading_was_kept_goes_on() -> None:
     assert (digest(before), changed_settings(before, now), changed_decoding(before, now)) == (digest(now), None, None)
     edited = fingerprint("text", {}, decoding=zone, fixed_decoding={"time_zone": "Asia/Tokyo"})
     assert changed_settings(now, edited) == "settings of its source: time_zone UTC -> Asia/Tokyo"
+
+
+def test_rows_of_before_it_was_recorded_how_they_are_found_were_read_as_in_the_latest_epoch() -> None:
+    now = fingerprint("text", {}, found_by={"time_zone": "Asia/Tokyo", "metadata": "at = commit_time"})
+    old = fingerprint("text", {}, decoding={"time_zone": "UTC", "metadata": "none"})
+    found = "settings of its source: time_zone UTC"
+    assert changed_settings(fix_found_by(old), fix_found_by(now)) == f"{found} -> Asia/Tokyo"
+    later = add_found_by(add_found_by(old, now), now)
+    assert changed_settings(fix_found_by(later), fix_found_by(now)) == f"{found}, later Asia/Tokyo -> Asia/Tokyo"
+    for older in (digest(old), fingerprint("text", {})):
+        assert changed_settings(fix_found_by(older), fix_found_by(now)) is None
+        assert add_found_by(older, now) == now
+
+
+def test_rows_that_were_all_added_are_not_found_by_changes() -> None:
+    added = fingerprint("text", {}, decoding={"row_kind": "none"})
+    now = fingerprint("text", {}, found_by={CHANGES: "yes"})
+    assert changed_settings(fix_found_by(added), fix_found_by(now)) == f"settings of its source: {CHANGES} no -> yes"
+    later = fix_found_by(add_found_by(added, now))
+    assert changed_settings(later, fix_found_by(now)) == f"settings of its source: {CHANGES} no, later yes -> yes"
 
 
 def test_what_does_not_decide_changes_nothing() -> None:
