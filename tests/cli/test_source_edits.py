@@ -104,6 +104,42 @@ service = "retraction"
 source = "events"
 updated_at = "t"
 measures = {{ n = "count(*)" }}
+
+[sources.ordered_log]
+kind = "files"
+path = "{folder}/changes"
+key = ["id"]
+format = "debezium-json"
+schema = "id int, v int, ts timestamp"
+tables = ['s\\.a']
+metadata = {{ ts = "commit_time" }}
+event_time = "ts"
+transactions = "ordered"
+
+[pipelines.ordered]
+service = "bulk_merge"
+key = ["id"]
+columns = ["v"]
+changelog = "ordered_log"
+bulk = {{ path = "{folder}/bulk", format = "json", search_ts = "2024-01-01T00:00:00Z" }}
+
+[sources.counted_log]
+kind = "files"
+path = "{folder}/changes"
+key = ["id"]
+format = "debezium-json"
+schema = "id int, v int, ts timestamp"
+tables = ['s\\.a']
+metadata = {{ ts = "commit_time" }}
+event_time = "ts"
+transactions = "counted"
+
+[pipelines.counted]
+service = "bulk_merge"
+key = ["id"]
+columns = ["v"]
+changelog = "counted_log"
+bulk = {{ path = "{folder}/bulk", format = "json", search_ts = "2024-01-01T00:00:00Z" }}
 """
 ZONE = "\ntime_zone = 'Asia/Tokyo'"
 AFTER_KEY, AFTER_LINES, AFTER_EVENTS = (
@@ -135,6 +171,10 @@ EDITS = [
     ("ticks", AFTER_EVENTS, 'schema = "op string, id int, g string, t timestamp"\nrow_kind = "op"', Verdict.REBUILD, "row_kind none -> op"),
     ("ticks", PLAIN_FORMAT, CHANGE_FORMAT, Verdict.REBUILD, "settings of its source: changes (by format or row_kind) no -> yes;"),
     ("added", PLAIN_FORMAT, CHANGE_FORMAT, Verdict.REBUILD, "settings of its source: changes (by format or row_kind) no -> yes;"),
+    ("ordered", 'transactions = "ordered"', 'transactions = "counted"', Verdict.REBUILD, "other settings: transactions ordered -> counted;"),
+    ("ordered", 'transactions = "ordered"', 'transactions = "none"', Verdict.REBUILD, "other settings: transactions ordered -> none;"),
+    ("counted", 'transactions = "counted"', 'transactions = "ordered"', Verdict.REMOVED, "table counted.applied is no longer written"),
+    ("counted", 'transactions = "counted"', 'transactions = "none"', Verdict.REBUILD, "other settings: transactions counted -> none;"),
 ]  # fmt: skip
 
 
@@ -147,6 +187,14 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     row = {"id": 1, "g": "a", "due": "2024-03-05 03:00:00", "seen": "2024-03-01 10:00:00"}
     message = {"database": "d", "table": "o", "type": "insert", "ts": 1709251200, "commit": True, "data": row}
     (folder / "in" / "1.json").write_text(json.dumps(message))
+    (folder / "changes").mkdir()
+    (folder / "bulk").mkdir()
+    source = {"connector": "mysql", "db": "s", "table": "a", "ts_ms": 1709254800000, "txId": 1}
+    order = {"id": "1", "total_order": 1, "data_collection_order": 1}
+    change = {"op": "c", "before": None, "after": {"id": 1, "v": 1}, "source": source, "transaction": order}
+    counts = [{"data_collection": "s.a", "event_count": 1}]
+    end = {"status": "END", "id": "1", "event_count": 1, "data_collections": counts, "ts_ms": 1709254800000}
+    (folder / "changes" / "1.json").write_text("\n".join(map(json.dumps, (change, end))))
     (folder / "lines" / "1.csv").write_text("op,id,g,t\n+I,1,a,2024-03-01 10:00:00\n")
     with Headwater.from_text(DEPLOYMENT.format(folder=folder)) as headwater:
         headwater.run(until_idle=True)

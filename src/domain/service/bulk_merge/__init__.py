@@ -53,7 +53,8 @@ class BulkMerge(Service):
         events, progress = Events(settings, tables, engine), BulkLoadProgress(settings, tables, engine)
         undo_log = UndoLog(settings, tables, events, engine) if settings.timed else None
         self.fingerprint = settings.fingerprint
-        self._dated = settings.timed and not settings.transactional
+        dated = settings.timed and not settings.transactional
+        self._compared = [*(["event_time"] if dated else []), *(["transactions"] if settings.counted else [])]
         self.tables = tables.in_order(settings)
         self.views = view_specs(settings)
         applied = AppliedTransactions(tables, undo_log, engine) if undo_log and settings.counted else None
@@ -69,8 +70,12 @@ class BulkMerge(Service):
         self._views = BulkMergeViews(settings, tables, progress, undo_log, engine)
 
     def changed(self, fingerprint: str) -> str | None:
-        """Return the settings that differ; so does the column of event times, if the history has them."""
-        return changed_settings(fingerprint, self.fingerprint, ["event_time"] if self._dated else [])
+        """Return the settings that differ; so does the column of event times, if the history has them.
+
+        So do `transactions` that are counted now and were not: the ends of those that were applied come again, and
+        would wait for their events for good. Events that were counted can be ordered from now on.
+        """
+        return changed_settings(fingerprint, self.fingerprint, self._compared)
 
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         return self._step.step(batch, snapshot)
