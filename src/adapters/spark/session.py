@@ -20,6 +20,7 @@ from .errors import Fault
 from .executors import follow_cores, wait_for_executors
 from .hadoop_settings import leave_out_defaults
 from .java import java_home
+from .java_locale import check_locale
 from .jvm import remember_names
 from .lost_jvm import expect_loss, explain_lost_jvm, forget_jvm
 from .master import LOOPBACK, check_answers, is_local
@@ -70,11 +71,13 @@ def open_session(
         app_name: the name of the application in Spark's own tools.
 
     Raises:
-        ConfigError: the running session was started without one of the extensions.
+        ConfigError: the running session was started without one of the extensions, or its JVM in a locale that changes
+            results.
         NotInstalled: there is no Java 17, Spark does not start, or was submitted without the packages.
         ClusterUnavailable: the master does not answer, or no executor has come within a minute.
     """
     if running := running_session():
+        check_locale(running.sparkContext._gateway)
         remember_names(running)
         send_package(running.sparkContext)
         return _check_extensions(running, extensions)
@@ -120,6 +123,7 @@ def _start(wanted: Wanted) -> SparkSession:
     if not submitted:
         check_answers(planned[MASTER])
     gateway = _left_gateway(wanted.extensions) or _gateway(planned)
+    check_locale(gateway)
     given = dict(SparkConf(_jvm=gateway.jvm).getAll())
     settings = wanted.over(given, is_launched=True)
     _warn_of(wanted.unused(given))

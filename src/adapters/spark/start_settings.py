@@ -12,13 +12,13 @@ from pathlib import Path
 
 from attrs import frozen
 
+from .java_locale import JAVA_OPTIONS, with_locale, without_locale
 from .master import LOOPBACK, address_towards, is_local
 
 MASTER = "spark.master"
 PACKAGES, EXTENSIONS = "spark.jars.packages", "spark.sql.extensions"
 DRIVER_HOST, BIND_ADDRESS = "spark.driver.host", "spark.driver.bindAddress"
 WORKER_PYTHON, DAEMON = "spark.pyspark.python", "spark.python.daemon.module"
-_JAVA_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 _APP_NAME = "spark.app.name"
 _NAME_OF_NONE = "pyspark-shell"
 """The application's name if none is set."""
@@ -78,6 +78,9 @@ class Wanted:
         merged[EXTENSIONS] = join(self.extensions, merged.get(EXTENSIONS))
         if not is_launched:
             merged[PACKAGES] = join(self.packages, merged.get(PACKAGES))
+        for name in JAVA_OPTIONS:
+            if not (is_launched and name in _AT_LAUNCH):
+                merged[name] = with_locale(merged, name)
         by_master = _defaults_for(merged.get(MASTER, "local[*]"), merged)
         return {name: value for name, value in (by_master | merged).items() if value}
 
@@ -141,8 +144,13 @@ def _plain(text: str) -> str:
 
 
 def is_same(name: str, value: str, there: str | None) -> bool:
-    """Whether Spark runs with the value of a setting; it puts Java options of its own before the user's."""
-    return value == there or (name in _JAVA_OPTIONS and f" {there or ''}".endswith(f" {value.strip()}"))
+    """Whether Spark runs with the value of a setting; it puts Java options of its own before the user's.
+
+    Headwater puts those of the locale after them.
+    """
+    return value == there or (
+        name in JAVA_OPTIONS and f" {without_locale(there or '')}".endswith(f" {without_locale(value.strip())}")
+    )
 
 
 def _is_applied(name: str, value: str, given: Mapping[str, str]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -85,6 +86,34 @@ attempt()
 print(open_session({"spark.master": "local[1]"}).range(3).count())
 """
 
+LETTERS = """
+from headwater.adapters.spark.session import open_session
+
+session = open_session({"spark.master": "local[1]", "spark.driver.extraJavaOptions": "-Duser.language=az"})
+columns = "upper(concat('zürich i', id))", "lower(concat('İI', id))"
+print(*session.range(1).selectExpr(*columns).first(), session._jvm.java.text.NumberFormat.getInstance().format(12))
+executors = session.sparkContext.getConf().get("spark.executor.extraJavaOptions")
+print("-Duser.language=en" in executors)
+"""
+
+LOCALES = """
+import sys
+from pyspark.sql import SparkSession
+from headwater.adapters.spark.session import open_session
+from headwater.domain.errors import ConfigError
+
+session = SparkSession.builder.master("local[1]").getOrCreate()
+locales = session._jvm.java.util.Locale
+for tag in sys.argv[1:]:
+    locales.setDefault(locales.forLanguageTag(tag))
+    try:
+        open_session({})
+    except ConfigError as error:
+        print(error)
+    else:
+        print("open")
+"""
+
 
 def _java(folder: Path, version: str) -> Path:
     """A folder laid out as a Java home, whose program only tells its version, as Java does."""
@@ -132,6 +161,30 @@ def test_a_session_leaves_standard_output_to_the_program(tmp_path: Path) -> None
         [sys.executable, "-c", STARTING], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout == "3 3 127.0.0.1\n"
+
+
+@pytest.mark.delta
+def test_letters_and_digits_do_not_follow_the_locale_of_the_machine(tmp_path: Path) -> None:
+    there = "-Duser.language=tr -Duser.country=TR -Duser.language.format=ar -Duser.extensions.format=u-nu-arab"
+    done = subprocess.run(
+        [sys.executable, "-c", LETTERS],
+        cwd=tmp_path, env={**os.environ, "JAVA_TOOL_OPTIONS": there}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.stdout == "ZÜRICH I0 i\N{COMBINING DOT ABOVE}i0 12\nTrue\n", done.stderr
+    assert "is not used" not in done.stderr
+
+
+@pytest.mark.delta
+def test_a_jvm_that_runs_in_a_locale_that_changes_results_is_refused(tmp_path: Path) -> None:
+    tags = ["tr-TR", "az-AZ", "lt-LT", "ar-EG", "en-US-u-nu-deva", "de-DE", "en-US", "und"]
+    done = subprocess.run(
+        [sys.executable, "-c", LOCALES, *tags], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    told = done.stdout.splitlines()
+    assert told[5:] == ["open"] * 3, done.stderr
+    for tag, message in zip(tags, told[:5], strict=False):
+        assert f"Spark's JVM runs in the locale {tag}, in which" in message
+        assert '"spark.driver.extraJavaOptions" = "-Duser.language=en -Duser.country=US"' in message
 
 
 @pytest.mark.delta

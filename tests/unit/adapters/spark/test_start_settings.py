@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from headwater.adapters.spark import start_settings, workers
+from headwater.adapters.spark.java_locale import JAVA_OPTIONS, LOCALE_OPTIONS
 from headwater.adapters.spark.master import address_towards, check_answers, is_local, is_one_process
 from headwater.adapters.spark.start_settings import Wanted, given_before_launch, parse_properties
 from headwater.domain.errors import ClusterUnavailable
@@ -89,6 +90,16 @@ def test_packages_whose_jars_are_there_are_not_missed() -> None:
 def test_java_options_before_which_spark_has_put_its_own_are_in_use(there: str, *, in_use: bool) -> None:
     wanted = _wanted({"spark.driver.extraJavaOptions": "-XX:+UseSerialGC"})
     assert wanted.unused({"spark.driver.extraJavaOptions": there}) == ({} if in_use else wanted.chosen)
+
+
+def test_the_locale_comes_after_the_java_options_and_is_no_difference() -> None:
+    wanted = _wanted(dict.fromkeys(JAVA_OPTIONS, "-XX:+UseSerialGC"))
+    settings = wanted.over({})
+    assert {settings[name] for name in JAVA_OPTIONS} == {f"-XX:+UseSerialGC {LOCALE_OPTIONS}"}
+    assert wanted.unused(settings) == {}
+    assert _wanted().over(settings, is_launched=True).items() >= {name: settings[name] for name in JAVA_OPTIONS}.items()
+    submitted = _wanted().over({"spark.driver.memory": "1g"}, is_launched=True)
+    assert [submitted.get(name) for name in JAVA_OPTIONS] == [None, LOCALE_OPTIONS]
 
 
 def test_an_application_keeps_the_name_that_it_was_submitted_under() -> None:
