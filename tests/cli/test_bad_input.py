@@ -316,3 +316,18 @@ class TestTheWorldOutside:
             f'kind = "kafka"\nservers = "127.0.0.1:{port}"\ntopics = ["contracts"]\n',
         )
         deployment.refuses(1, f"Kafka at 127.0.0.1:{port} cannot be read just now", "is the broker up")
+
+
+@pytest.mark.parametrize("command", [["run", "--until-idle"], ["show", "ranked"], ["status"], ["check"]], ids=" ".join)
+def test_a_working_directory_that_was_removed_is_told(
+    deployment: Deployment, command: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone = deployment.folder / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    for config in (str(deployment.config), "../deploy.toml"):
+        assert main([command[0], config, *command[1:]]) == 2
+        assert deployment.capsys.readouterr().err == (
+            "headwater: the working directory was removed; change to another one\n"
+        )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import click
 
 from ...domain.errors import ConfigError
 from ...domain.ledger.label import Label
+from ..document.paths import check_working_directory
 from ..read.moments import Moment, read_duration, read_moment, read_time
 from .console import VERBOSITY
 from .output import FORMATS
@@ -40,6 +41,10 @@ class _Command(click.Command):
         whole = [_complete(each, {name for option in options for name in option.opts}) for each in args]
         repeatable = {name for option in options if option.multiple for name in option.opts}
         return super().parse_args(ctx, list(_repeat(whole, repeatable)))
+
+    def invoke(self, ctx: click.Context) -> Any:
+        check_working_directory()  # DuckDB and Java need one, whatever the paths
+        return super().invoke(ctx)
 
 
 def _complete(argument: str, options: set[str]) -> str:

@@ -44,7 +44,8 @@ def resolve(text: str, folder: Path) -> str:
     """Make a path absolute: relative paths start from a folder, URIs stay unchanged.
 
     Raises:
-        ConfigError: see `without_file_scheme`; or it begins with ``~``, or no file system can have it.
+        ConfigError: see `without_file_scheme`; or it begins with ``~``, no file system can have it, or it is relative
+            to a working directory that was removed.
     """
     path = without_file_scheme(text)
     if path == "~" or path.startswith("~/"):
@@ -53,6 +54,8 @@ def resolve(text: str, folder: Path) -> str:
 
 
 def _absolute(path: Path) -> str:
+    if not path.is_absolute():
+        check_working_directory()
     found = realpath(path)
     try:
         Path(found).stat()
@@ -60,6 +63,18 @@ def _absolute(path: Path) -> str:
         if error.errno in _NO_PATH:
             raise ConfigError(f"{str(path)!r} cannot be a path: {error.strerror}") from error
     return found
+
+
+def check_working_directory() -> None:
+    """Refuse to go on in a working directory that is not there.
+
+    Raises:
+        ConfigError: it was removed.
+    """
+    try:
+        Path.cwd()
+    except FileNotFoundError as error:
+        raise ConfigError("the working directory was removed; change to another one") from error
 
 
 def check_local(text: str) -> str:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from headwater.app.document.paths import resolve, without_file_scheme
 from headwater.domain.errors import ConfigError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(
@@ -49,3 +46,13 @@ def test_what_no_file_system_has_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="x' cannot be a path: File name too long"):
         resolve("x" * 300, tmp_path)
     assert resolve("not/there", tmp_path) == str(tmp_path / "not" / "there")
+
+
+def test_a_relative_path_needs_a_working_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    with pytest.raises(ConfigError, match="the working directory was removed; change to another one"):
+        resolve("lake", Path())
+    assert resolve("lake", tmp_path) == str(tmp_path / "lake")
