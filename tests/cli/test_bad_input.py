@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING, Any
 
 import polars as pl
@@ -331,3 +334,30 @@ def test_a_working_directory_that_was_removed_is_told(
         assert deployment.capsys.readouterr().err == (
             "headwater: the working directory was removed; change to another one\n"
         )
+
+
+def _run_in_ascii(config: str) -> tuple[int, str]:
+    """The exit code of a run in a process that reads file names as ASCII, and the last line of its messages."""
+    command = [sys.executable, "-m", "headwater", "run", config, "--until-idle"]
+    environ = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0"}
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
+    return done.returncode, done.stderr.splitlines()[-1]
+
+
+def test_names_that_are_not_ascii_need_a_process_that_reads_them(deployment: Deployment) -> None:
+    remedy = "is not ASCII, and this process reads file names as ascii, not as UTF-8: start it with LC_ALL=C.UTF-8"
+    deployment.file("1.json").write_text(GOOD)
+    assert _run_in_ascii(str(deployment.config))[0] == 0
+    deployment.file("2ü.json").write_text(GOOD)
+    code, told = _run_in_ascii(str(deployment.config))
+    assert (code, "the name of file '2\\udcc3\\udcbc.json' " + remedy in told) == (2, True), told
+    deployment.configure('path = "in"', 'path = "inü"')
+    code, told = _run_in_ascii(str(deployment.config))
+    assert (code, "deploy.toml:8: sources.contracts.path: " in told, remedy in told) == (2, True, True), told
+    deployment.configure('path = "inü"', 'path = "in"')
+    above = deployment.folder / "ö"
+    above.mkdir()
+    (above / "in").mkdir()
+    (above / "deploy.toml").write_text(TABLES)
+    code, told = _run_in_ascii(str(above / "deploy.toml"))
+    assert (code, remedy in told) == (2, True), told

@@ -8,9 +8,11 @@ found by its name or by the summary. So is a change of one of the last files. Fi
 from __future__ import annotations
 
 import os
+import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from attrs import asdict, field, frozen
 from attrs.validators import ge, optional
@@ -20,6 +22,7 @@ from ...domain.errors import BadInput, ConfigError, SourceChanged, SourceUnavail
 from ...domain.ports import other_kind
 from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ...domain.source.epoch_size import EpochSize
+from ..shared.path import name_fault
 from ..shared.table_folders import check_no_table
 from .compressed import COMPRESSED
 from .folder import away, check_not_away
@@ -256,7 +259,9 @@ class Listing:
             read: whether files of the directory have been read, so that it is only away if it is not there.
 
         Raises:
-            ConfigError: there is no such directory, and none of its files has been read; or it is a table's.
+            ConfigError: there is no such directory, and none of its files has been read; or it is a table's; or this
+                process cannot read the name of a file.
+            BadInput: the name of a file is not UTF-8.
             SourceUnavailable: it cannot be listed.
         """
         try:
@@ -277,12 +282,14 @@ class Listing:
         if others := [name for name in names if not name.endswith((*self.endings, _INCOMPLETE))]:
             self.pass_over(others)
         found = [name for name in names if name.endswith(self.endings)]
-        try:
-            "/".join(found).encode()
-        except UnicodeEncodeError as error:
-            strange = found[error.object.count("/", 0, error.start)]
-            raise BadInput(f"{self.settings.path}: the name of file {strange!r} is not UTF-8; rename it") from error
+        if name_fault("/".join(found)):
+            self._refuse_names(found)
         return found
+
+    def _refuse_names(self, names: Sequence[str]) -> NoReturn:
+        strange, fault = next((name, fault) for name in names if (fault := name_fault(name)))
+        kind = BadInput if sys.getfilesystemencoding() == "utf-8" else ConfigError
+        raise kind(f"{self.settings.path}: the name of file {strange!r} {fault}")
 
     def size(self, name: str) -> int:
         """The size of a file, in bytes.

@@ -7,6 +7,7 @@ from os.path import realpath
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from ...adapters.shared.path import name_fault
 from ...domain.errors import ConfigError
 
 _FILE = "file"
@@ -44,8 +45,8 @@ def resolve(text: str, folder: Path) -> str:
     """Make a path absolute: relative paths start from a folder, URIs stay unchanged.
 
     Raises:
-        ConfigError: see `without_file_scheme`; or it begins with ``~``, no file system can have it, or it is relative
-            to a working directory that was removed.
+        ConfigError: see `without_file_scheme`; or it begins with ``~``, no file system can have it, it is relative to
+            a working directory that was removed, or it or a folder above has a name that this process cannot read.
     """
     path = without_file_scheme(text)
     if path == "~" or path.startswith("~/"):
@@ -56,7 +57,11 @@ def resolve(text: str, folder: Path) -> str:
 def _absolute(path: Path) -> str:
     if not path.is_absolute():
         check_working_directory()
+    if fault := name_fault(str(path)):
+        raise ConfigError(f"{str(path)!r} {fault}")
     found = realpath(path)
+    if fault := name_fault(found):
+        raise ConfigError(f"{found!r} {fault}")
     try:
         Path(found).stat()
     except OSError as error:  # most mean that nothing is there yet, and are told by who uses the path

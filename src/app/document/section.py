@@ -89,6 +89,10 @@ class Section:
         """Make a path absolute; relative paths start from the folder of the file."""
         return resolve(path, self.document.file.parent)
 
+    def resolve_key(self, key: str) -> str:
+        """Make the path at a key absolute; errors name the place of the key."""
+        return self.build(lambda: self.resolve(self[key]), key)
+
     def error(self, message: str, *key: str) -> ConfigError:
         """Return an error at a key, or at the table."""
         return self.document.error((*self.path, *key), message)

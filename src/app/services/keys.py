@@ -51,4 +51,4 @@ PLAIN_TABLE = {"path": Key(PATH, required=True), "format": Key(TEXT, "parquet")}
 
 def plain_table(table: Section) -> PlainTable:
     """Return the table of `PLAIN_TABLE`."""
-    return PlainTable(table.resolve(table["path"]), table["format"])
+    return PlainTable(table.resolve_key("path"), table["format"])

@@ -55,7 +55,7 @@ class BulkFilesKind(BulkKind[BulkFiles]):
         if table["format"] != "delta":  # Spark lists the files of a Delta table, Headwater all others
             table.build(lambda: check_local(table["path"]), "path")
         csv = table.build(lambda: CsvFormat(**table.fields(CsvFormat)))
-        found = BulkFiles(**{**table.fields(BulkFiles), "path": table.resolve(table["path"]), "csv": csv})
+        found = BulkFiles(**{**table.fields(BulkFiles), "path": table.resolve_key("path"), "csv": csv})
         if isinstance(found.search_ts, str):
             table.build(lambda: _check_search_ts(str(found.search_ts), found), "search_ts")
         return found

@@ -41,7 +41,7 @@ class FilesKind(SourceKind[FilesInput]):
         if table["max_rows_per_epoch"] is not None and table["format"] != "parquet":
             message = f"rows of {table['format']} files are not counted before they are read; set max_bytes_per_epoch"
             raise table.error(message, "max_rows_per_epoch")
-        return FilesInput(**{**table.fields(FilesInput), "path": table.resolve(table["path"])})
+        return FilesInput(**{**table.fields(FilesInput), "path": table.resolve_key("path")})
 
     def open_polars(self, settings: FilesInput, records: RecordSpec, backend: str) -> StreamSource:
         from ...adapters.files.polars_source import PolarsFileSource

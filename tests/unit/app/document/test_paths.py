@@ -56,3 +56,13 @@ def test_a_relative_path_needs_a_working_directory(tmp_path: Path, monkeypatch: 
     with pytest.raises(ConfigError, match="the working directory was removed; change to another one"):
         resolve("lake", Path())
     assert resolve("lake", tmp_path) == str(tmp_path / "lake")
+
+
+def test_a_folder_above_whose_name_is_no_text_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    strange = tmp_path / "b\udcff"
+    strange.mkdir()
+    with pytest.raises(ConfigError, match=r"b\\udcff/lake' is not UTF-8; rename it"):
+        resolve("lake", strange)
+    monkeypatch.chdir(strange)
+    with pytest.raises(ConfigError, match=r"b\\udcff/lake' is not UTF-8; rename it"):
+        resolve("lake", Path())
