@@ -14,6 +14,9 @@ LOCALE_OPTIONS = (
     " -Duser.language.format=en -Duser.country.format=US -Duser.extensions.format="
 )
 """Java's options for the locale ``en_US``, whatever ``LANG`` is and whichever of these options comes before."""
+UTF8_LOCALE = "C.UTF-8"
+"""A locale that needs no installation, with file names in UTF-8."""
+_OF_NAMES = "LC_ALL", "LC_CTYPE", "LANG"
 _REMEDY = "-Duser.language=en -Duser.country=US"
 _LETTERS = "iI\N{LATIN SMALL LETTER DOTLESS I}İÌ"
 """Turkish and Azerbaijani map the case of i, Lithuanian that of Ì, each in its own way."""
@@ -27,6 +30,16 @@ def with_locale(settings: Mapping[str, str], name: str) -> str:
 def without_locale(options: str) -> str:
     """Java options without those that `with_locale` adds."""
     return options.removesuffix(LOCALE_OPTIONS).rstrip()
+
+
+def has_utf8_names(environ: Mapping[str, str]) -> bool:
+    """Whether a JVM with these environment variables reads and writes the names of files as UTF-8.
+
+    >>> has_utf8_names({"LANG": "de_DE.utf8"}), has_utf8_names({"LANG": "de_DE.utf8", "LC_ALL": "C"})
+    (True, False)
+    """
+    locale = next((environ[name] for name in _OF_NAMES if environ.get(name)), "C")
+    return locale.partition(".")[2].partition("@")[0].lower() in ("utf-8", "utf8")
 
 
 def check_locale(gateway: JavaGateway) -> None:

@@ -20,7 +20,7 @@ from .errors import Fault
 from .executors import follow_cores, wait_for_executors
 from .hadoop_settings import leave_out_defaults
 from .java import java_home
-from .java_locale import check_locale
+from .java_locale import UTF8_LOCALE, check_locale, has_utf8_names
 from .jvm import remember_names
 from .lost_jvm import expect_loss, explain_lost_jvm, forget_jvm
 from .master import LOOPBACK, check_answers, is_local
@@ -168,7 +168,7 @@ def _gateway(settings: Mapping[str, str]) -> JavaGateway:
     os.environ["JAVA_HOME"] = java_home()
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     try:
-        with _bound_to(settings.get(BIND_ADDRESS)):
+        with _bound_to(settings.get(BIND_ADDRESS)), _with_utf8_names():
             # Ivy writes to standard output, which belongs to our caller: the JVM gets standard error for both.
             return launch_gateway(conf, popen_kwargs={"stdout": sys.__stderr__})  # type: ignore[no-untyped-call]
     except PySparkRuntimeError as error:
@@ -199,6 +199,23 @@ def _bound_to(address: str | None) -> Iterator[None]:
         yield
     finally:
         del os.environ["SPARK_LOCAL_IP"]
+
+
+@contextmanager
+def _with_utf8_names() -> Iterator[None]:
+    """A JVM that is launched in this block has file names in UTF-8, as Python has them; Java follows the locale."""
+    before = os.environ.get("LC_ALL")
+    if has_utf8_names(os.environ):
+        yield
+        return
+    os.environ["LC_ALL"] = UTF8_LOCALE
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["LC_ALL"]
+        else:
+            os.environ["LC_ALL"] = before
 
 
 def _warn_of(unused: Mapping[str, str]) -> None:

@@ -96,6 +96,15 @@ executors = session.sparkContext.getConf().get("spark.executor.extraJavaOptions"
 print("-Duser.language=en" in executors)
 """
 
+NAMES = """
+import os
+from headwater.adapters.spark.session import open_session
+
+session = open_session({"spark.master": "local[1]"})
+session.range(3).write.parquet(os.path.abspath("lake\\u00fc"))
+print(session.read.parquet(os.path.abspath("lake\\u00fc")).count(), ascii(os.listdir()), os.environ["LC_ALL"])
+"""
+
 LOCALES = """
 import sys
 from pyspark.sql import SparkSession
@@ -172,6 +181,15 @@ def test_letters_and_digits_do_not_follow_the_locale_of_the_machine(tmp_path: Pa
     )  # fmt: skip
     assert done.stdout == "ZÜRICH I0 i\N{COMBINING DOT ABOVE}i0 12\nTrue\n", done.stderr
     assert "is not used" not in done.stderr
+
+
+@pytest.mark.delta
+def test_file_names_are_utf_8_whatever_the_locale(tmp_path: Path) -> None:
+    environ = {**os.environ, "LC_ALL": "C"}
+    done = subprocess.run(
+        [sys.executable, "-c", NAMES], cwd=tmp_path, env=environ, capture_output=True, text=True, check=False
+    )
+    assert done.stdout == "3 ['lake\\xfc'] C\n", done.stderr
 
 
 @pytest.mark.delta
