@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from py4j.java_gateway import JavaClass, JavaGateway
+from typing import TYPE_CHECKING
 
 from ...domain.errors import ConfigError
+
+if TYPE_CHECKING:
+    from py4j.java_gateway import JavaGateway
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions", "spark.executor.extraJavaOptions"
 LOCALE_OPTIONS = (
@@ -51,6 +53,8 @@ def check_locale(gateway: JavaGateway) -> None:
     Raises:
         ConfigError: letters change their case in another way than in English, or numbers have other digits.
     """
+    from py4j.java_gateway import JavaClass  # not in the base environment, which checks settings
+
     client = gateway._gateway_client
     text = JavaClass("org.apache.spark.unsafe.types.UTF8String", client).fromString(_LETTERS)
     mapped = text.toUpperCase().toString(), text.toLowerCase().toString()
