@@ -104,7 +104,8 @@ service = "retraction"
 source = "events"
 updated_at = "t"
 measures = {{ n = "count(*)" }}
-
+"""
+IN_ORDER = """
 [sources.ordered_log]
 kind = "files"
 path = "{folder}/changes"
@@ -122,25 +123,8 @@ key = ["id"]
 columns = ["v"]
 changelog = "ordered_log"
 bulk = {{ path = "{folder}/bulk", format = "json", search_ts = "2024-01-01T00:00:00Z" }}
-
-[sources.counted_log]
-kind = "files"
-path = "{folder}/changes"
-key = ["id"]
-format = "debezium-json"
-schema = "id int, v int, ts timestamp"
-tables = ['s\\.a']
-metadata = {{ ts = "commit_time" }}
-event_time = "ts"
-transactions = "counted"
-
-[pipelines.counted]
-service = "bulk_merge"
-key = ["id"]
-columns = ["v"]
-changelog = "counted_log"
-bulk = {{ path = "{folder}/bulk", format = "json", search_ts = "2024-01-01T00:00:00Z" }}
 """
+DEPLOYMENT += IN_ORDER + IN_ORDER.replace("ordered", "counted")
 ZONE = "\ntime_zone = 'Asia/Tokyo'"
 AFTER_KEY, AFTER_LINES, AFTER_EVENTS = (
     'key = ["id"]\ntables',

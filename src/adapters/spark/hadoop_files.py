@@ -105,9 +105,9 @@ def list_below(session: SparkSession, path: str) -> list[tuple[str, ...]]:
     """The names of the folders below a folder and of the file, for each file; empty if it is not a folder."""
     place = java_class(session, "org.apache.hadoop.fs.Path")(path)
     files = place.getFileSystem(hadoop_settings(session))
-    if not (files.exists(place) and files.getFileStatus(place).isDirectory()):
+    if not (files.exists(place) and (status := files.getFileStatus(place)).isDirectory()):
         return []
-    folder = str(files.getFileStatus(place).getPath())
+    folder = str(status.getPath())
     return [tuple(file.removeprefix(folder).strip("/").split("/")) for file, _, _ in list_files(session, path)]
 
 

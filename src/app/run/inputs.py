@@ -10,6 +10,7 @@ from attrs import define, evolve, field
 
 from ...domain.epoch.batch import Batch, Input
 from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
+from ...domain.epoch.watermark import lowest
 from ...domain.errors import (
     ConfigError,
     EngineLimit,
@@ -31,7 +32,7 @@ from ...domain.table.view_spec import ViewSpec
 from .runner import Runner
 
 HOLD = timedelta(hours=12)
-"""The duration of a lease on an input; longer than any epoch takes."""
+"""The duration of a lease on what is read; longer than any epoch takes. What is killed keeps versions no longer."""
 
 
 @define(eq=False)
@@ -231,9 +232,7 @@ class PipelineInputs(Source):
         """Plan the newest state of the inputs after the last plan: all views of a pipeline at the same publication."""
         views = self.settings.pipelines
         latest = {pipeline: self._pipelines.latest(pipeline) for pipeline in dict.fromkeys(views.values())}
-        marks = [self._pipelines.complete_to(pipeline, publication) for pipeline, publication in latest.items()]
-        known = [mark for mark in marks if mark is not None]
-        watermark = min(known) if known and len(known) == len(marks) else None
+        watermark = lowest(self._pipelines.complete_to(pipeline, each) for pipeline, each in latest.items())
         epochs = {name: _epoch(latest[at]) for name, at in views.items()}
         published, settings = self._published(latest), self._pipelines.settings_of(self.settings.inputs)
         return Plan({**epochs, **self._states(last)}, watermark, now, self.settings.fingerprint, published, settings)

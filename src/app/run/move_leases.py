@@ -12,26 +12,21 @@ from ...domain.epoch.epoch import Publication
 from ...domain.errors import StoreUnavailable, VersionExpired, first_line
 from ...domain.ledger.ledger import Snapshot
 from ...domain.ledger.upkeep import Pin, Upkeep
+from .inputs import HOLD
 from .runner import Runner
 
 _log = logging.getLogger(__name__)
-_HOLD = timedelta(hours=12)
-"""The duration of a lease: a killed move keeps old versions for no longer."""
-_LEFT = timedelta(hours=11)
+_LEFT = HOLD - timedelta(hours=1)
 """What is left of a lease at least when the copy of a table begins; longer than that takes."""
 _TRIES = 5
 
 
 @frozen(eq=False)
 class _Held:
-    """A publication that is to be copied; `pin` is None if its store cannot be written."""
+    """What keeps a publication that is to be copied; `pin` is None if its store cannot be written."""
 
     upkeep: Upkeep
-    publication: Publication
     pin: Pin | None
-
-    def ends_soon(self, pin: Pin) -> bool:
-        return min(each.until for each in pin.leases) - self.upkeep.ledger.clock.now() < _LEFT
 
 
 @define(eq=False)
@@ -65,12 +60,12 @@ class MoveLeases:
             assert snapshot.publication is not None
             upkeep = Upkeep(ledger, source.keeper, source.options.retention)
             pin = self._pin(upkeep, snapshot.publication)
-        self._held[source.pipeline] = _Held(upkeep, snapshot.publication, pin)
+        self._held[source.pipeline] = _Held(upkeep, pin)
         return snapshot
 
     def _pin(self, upkeep: Upkeep, publication: Publication) -> Pin | None:
         try:
-            return upkeep.pin(publication, self.holder, _HOLD)
+            return upkeep.pin(publication, self.holder, HOLD)
         except StoreUnavailable as error:
             _log.warning(
                 "%s: no lease keeps epoch %d while it is copied, because the tables cannot be written: %s. If a run of"
@@ -85,9 +80,9 @@ class MoveLeases:
     def renew(self) -> None:
         """Replace the leases that may end before the next table is copied."""
         for pipeline, held in self._held.items():
-            if held.pin and held.ends_soon(held.pin):
+            if held.pin and held.pin.left(held.upkeep.ledger.clock.now()) < _LEFT:
                 with suppress(StoreUnavailable):  # the lease still holds, and the next table renews it
-                    new = held.upkeep.pin(held.publication, self.holder, _HOLD)
+                    new = held.upkeep.pin(held.pin.publication, self.holder, HOLD)
                     self._held[pipeline] = evolve(held, pin=new)
                     held.pin.release()
 

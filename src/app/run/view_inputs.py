@@ -11,7 +11,7 @@ from attrs import define, field, frozen
 from ...domain.duration import show_duration
 from ...domain.epoch.batch import Batch
 from ...domain.epoch.epoch import Epoch, OffsetRange, Offsets, Publication
-from ...domain.epoch.watermark import format_time
+from ...domain.epoch.watermark import format_time, lowest
 from ...domain.errors import SourceUnavailable, VersionExpired, VersionNotFound
 from ...domain.ledger.upkeep import Pin
 from ...domain.ports import Alarm, Now, Source
@@ -177,12 +177,9 @@ class ViewInputs(Source):
         return self._plan_aligned(latest, last) if self.settings.aligned else self._plan_newest(latest)
 
     def _plan_newest(self, latest: Mapping[str, Publication]) -> ViewPlan:
-        marks = self._complete_to(latest)
-        known = [mark for mark in marks.values() if mark is not None]
-        watermark = min(known) if len(known) == len(marks) else None
         exact = {self._service(name).exact_as_of(publication) for name, publication in latest.items()}
         as_of = exact.pop() if len(exact) == 1 else None
-        return self._plan_of(latest, as_of, watermark)
+        return self._plan_of(latest, as_of, lowest(self._complete_to(latest).values()))
 
     def _plan_aligned(self, latest: Mapping[str, Publication], last: ViewPlan | None) -> ViewPlan | Blocker:
         reached = dict[str, datetime]()
@@ -374,11 +371,7 @@ class ViewInputs(Source):
         """Renew the leases on what the last epoch read, and release all others."""
         last = last if last and last.settings == self._fingerprint else None
         wanted = {(self.settings.inputs[name].pipeline, at) for name, at in last.inputs.items()} if last else set()
-        old = {
-            place: pin
-            for place, pin in self._pins.items()
-            if place not in wanted or min((lease.until for lease in pin.leases), default=now) - now < HOLD / 2
-        }
+        old = {place: pin for place, pin in self._pins.items() if place not in wanted or pin.left(now) < HOLD / 2}
         for place in old:
             del self._pins[place]
         if last:  # first, so that there is no gap between leases

@@ -48,11 +48,14 @@ def advance_group(
         topics: the topics with an event time; one without new rows holds the group back.
         reached: the watermark of each topic.
     """
-    known = [reached.get(topic) for topic in topics]
-    there = [each for each in known if each is not None]
-    if not there or len(there) < len(known):
-        return watermark
-    return advance(watermark, min(there), timedelta())
+    return advance(watermark, lowest(reached.get(topic) for topic in topics), timedelta())
+
+
+def lowest(watermarks: Iterable[datetime | None]) -> datetime | None:
+    """The lowest of some watermarks (UTC); None if there are none, or if one of them does not exist yet."""
+    all_ = list(watermarks)
+    known = [each for each in all_ if each is not None]
+    return min(known, default=None) if len(known) == len(all_) else None
 
 
 def format_time(moment: datetime) -> str:

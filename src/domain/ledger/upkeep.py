@@ -45,6 +45,10 @@ class Pin:
         """The number of the pinned epoch, to be passed to reads as ``at=``."""
         return self.publication.epoch.number
 
+    def left(self, now: datetime) -> timedelta:
+        """The time from now (UTC) until the first of its leases ends; zero if there are none."""
+        return min((each.until - now for each in self.leases), default=timedelta())
+
     def release(self) -> None:
         """Release the leases. A second call does nothing."""
         for lease in self.leases:

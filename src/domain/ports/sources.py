@@ -147,7 +147,7 @@ class RebuildCheck(Protocol):
 
 
 class SourceReports(Protocol):
-    """What is told of a source."""
+    """The unread input of a source and its problems, for display."""
 
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:

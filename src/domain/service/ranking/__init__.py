@@ -20,6 +20,7 @@ import narwhals as nw
 from ...epoch.batch import Batch
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine
+from ...table.fingerprint import add_found_by
 from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
 from ..segments import Segments
@@ -58,7 +59,7 @@ class Ranking(Service):
         return self._settings.changed(fingerprint)
 
     def fingerprint_after(self, fingerprint: str) -> str:
-        return self._settings.fingerprint_after(fingerprint)
+        return add_found_by(fingerprint, self.fingerprint)
 
     def prepare(self, batch: Batch) -> Batch:
         return self._step.prepare(batch)

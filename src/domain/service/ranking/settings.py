@@ -10,7 +10,7 @@ from ...errors import ConfigError
 from ...source.decoding import decoding_of, key_decoding, subtracted_decoding
 from ...source.record_spec import RecordSpec
 from ...table.column_checks import check_flat, check_own_names, free_name
-from ...table.fingerprint import add_found_by, changed_settings, fingerprint, fix_found_by
+from ...table.fingerprint import changed_settings, fingerprint, fix_found_by
 from ...table.schema import TIMES, Schema
 from ..base import one_of
 
@@ -142,7 +142,3 @@ class RankingSettings:
         if changed or not found_by:
             return found_by
         return f'{found_by} (repeats = "same-segment" finds stored rows by these; "anywhere" does not)'
-
-    def fingerprint_after(self, built: str) -> str:
-        """The fingerprint of the epoch after one with another fingerprint; see `Edits`."""
-        return add_found_by(built, self.fingerprint)
