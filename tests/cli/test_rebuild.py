@@ -132,6 +132,22 @@ def test_the_command(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
         main(["rebuild", str(config), "ranked", "--again", "--cancel"])
 
 
+def test_a_rebuild_that_is_given_up_names_the_tables_it_leaves(
+    config: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(config, "ranked")
+    with Headwater.from_config(config) as headwater:
+        headwater.stop()
+        assert headwater.rebuild("ranked") is None
+    assert main(["rebuild", str(config), "ranked", "--cancel"]) == 0
+    assert capsys.readouterr().err == (
+        "headwater: ranked: gave up generation 2; generation 1 stays current. Remove the unfinished tables:"
+        f" {config.parent / 'lake'}/ranked~2\n"
+    )
+    assert main(["rebuild", str(config), "ranked", "--cancel"]) == 0
+    assert "generation 1 is current; nothing was changed" in capsys.readouterr().err
+
+
 def test_what_cannot_be_rebuilt(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     text = DEPLOYMENT.format(folder=config.parent)
     config.write_text(text.replace('name = "delta"\nengine = "local"', 'name = "memory"'))

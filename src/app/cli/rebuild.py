@@ -34,9 +34,15 @@ def rebuild(*, config: str, pipeline: str, again: bool, cancel: bool) -> None:
 
 def _describe(found: Rebuilt, pipeline: str, path: str, *, cancelled: bool) -> str:
     at = f"generation {found.generation}"
+    if found.cancelled is not None:
+        left = _folder(path, pipeline, found.cancelled)
+        return f"gave up generation {found.cancelled}; {at} stays current. Remove the unfinished tables: {left}"
     if found.former is None:
         advice = "" if cancelled else ". To build it again all the same, add --again"
         return f"{at} is current; nothing was changed{advice}"
-    epoch = found.publication.epoch.number if found.publication else 0
-    left = f"{path.rstrip('/')}/{folder_name(pipeline, found.former)}"
+    epoch, left = found.publication.epoch.number if found.publication else 0, _folder(path, pipeline, found.former)
     return f"switched to {at}, at epoch {epoch}. Remove the old tables when nobody reads them any more: {left}"
+
+
+def _folder(path: str, pipeline: str, generation: int) -> str:
+    return f"{path.rstrip('/')}/{folder_name(pipeline, generation)}"

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from ...domain.epoch.epoch import OffsetRange, Publication
 from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceChanged, add_place
@@ -32,11 +32,13 @@ class Rebuilt:
         generation: the number of the current generation.
         former: the number of the generation that was current before; None if nothing was switched.
         publication: the newest publication of the current generation.
+        cancelled: the number of the unfinished generation that was given up; None if there was none.
     """
 
     generation: int
     former: int | None
     publication: Publication | None
+    cancelled: int | None = None
 
 
 def describe_unfinished(runner: Runner) -> str:
@@ -97,9 +99,11 @@ class Rebuild:
     def cancel(self) -> Rebuilt:
         """Give up a rebuild that has not ended; its tables are left behind."""
         self._open()
-        if self._there.building is not None:
-            self._abandon(self._there.cancel())
-        return self._current()
+        if self._there.building is None:
+            return self._current()
+        unfinished = self._there.newest
+        self._abandon(self._there.cancel())
+        return evolve(self._current(), cancelled=unfinished)
 
     # ---- steps -----------------------------------------------------------------------------------------------------
 
