@@ -152,10 +152,19 @@ class LeasesContract(StoreHarness):
         expire(table, [third], NOW + HOUR - timedelta(microseconds=1))
         assert table.rows_at(first) == bag((1, "a"))
         expire(table, [third], NOW + HOUR)
-        assert [lease.id for lease in store.leases(NAMES.name)] == ["longer"]
+        assert [lease.id for lease in store.leases(NAMES.name) if lease.live(NOW + HOUR)] == ["longer"]
+        assert first not in {lease.version for lease in store.leases(NAMES.name)}
         assert table.rows_at(second) == bag((1, "a"), (2, "b"))
         with pytest.raises(VersionExpired):
             table.rows_at(first)
+
+    def test_an_expiry_by_a_clock_that_is_ahead_leaves_the_leases_of_versions_that_stay(self, store: KeptStore) -> None:
+        table, (first, second, third) = three_versions(self, store)
+        lease = pin(table, second)
+        assert expire(table, [second, third], NOW + 2 * HOUR).versions[-1:] == (first,)
+        assert list(store.leases(NAMES.name)) == [lease]
+        assert second not in expire(table, [third]).versions
+        assert table.rows_at(second) == bag((1, "a"), (2, "b"))
 
     def test_what_is_gone_or_never_was_cannot_be_pinned(self, store: KeptStore) -> None:
         table, (first, _, third) = three_versions(self, store)

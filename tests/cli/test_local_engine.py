@@ -265,6 +265,15 @@ def test_a_limit_that_would_do_nothing(
     assert 'does nothing without engine = "auto": remove it' in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("key", "value"), [("ENGINE", "local"), ("NAME", "memory")])
+def test_a_limit_in_a_file_whose_engine_is_replaced(
+    config: Path, monkeypatch: pytest.MonkeyPatch, key: str, value: str
+) -> None:
+    config.write_text(config.read_text().replace("[backend]", "[backend]\nlocal_mb = 100", 1))
+    monkeypatch.setenv(f"HEADWATER_BACKEND__{key}", value)
+    assert main(["check", str(config)]) == 0
+
+
 def test_the_limit_is_a_part_of_the_memory() -> None:
     assert local_bytes(3) == 3 * 1024 * 1024
     assert 0 < local_bytes(None) * 8 <= os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

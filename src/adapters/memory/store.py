@@ -75,6 +75,12 @@ class _Table:
         for state in states:
             self.states[int(state.commit.version)] = _State(state.commit, None, state.schema)
 
+    def remove_ended(self, now: datetime) -> None:
+        """Remove the leases that have ended on expired versions. Others stay: the clock may be ahead."""
+        expired = {state.commit.version for state in self.states if state.content is None}
+        held = self.leases.items()
+        self.leases = {name: lease for name, lease in held if lease.live(now) or lease.version not in expired}
+
     @property
     def newest(self) -> Version | None:
         return self.states[-1].commit.version if self.states else None
@@ -171,7 +177,7 @@ class MemoryStore(KeptStore):
             freed = {frame: size for state in going for frame, size in state.frames.items() if frame not in staying}
             if not dry_run:
                 stored.mark_expired(going)
-                stored.leases = {name: lease for name, lease in stored.leases.items() if lease.live(now)}
+                stored.remove_ended(now)
         return Expiry(table, tuple(state.commit.version for state in going), len(freed), sum(freed.values()))
 
     def expired(self, table: str) -> Collection[Version]:

@@ -83,7 +83,8 @@ class LeaseFiles:
 
     def record_expiry(self, listed: Sequence[str], keep: Collection[str], now: datetime, *, dry_run: bool) -> set[str]:
         """Record that the versions older than the newest of `keep` expire, except kept and leased ones. The record is
-        final. Then remove the leases that have ended: from now on, their versions are read by nobody.
+        final. Then remove the leases that have ended, of versions that nobody reads from now on. An ended lease on
+        another version stays with it: the clock may be ahead.
 
         Args:
             listed: all versions that the table format still lists, oldest first; others need no record.
@@ -97,7 +98,7 @@ class LeaseFiles:
         wanted = _older_than_kept(listed, keep).difference(keep, self.leased_versions(now))
         recorded = self._recorded() if dry_run else self._record(wanted, set(listed))
         if not dry_run:
-            self._remove_ended(now)
+            self._remove_ended(now, set(listed) - recorded)
         return recorded.union(wanted).intersection(listed).difference(self.leased_versions(now))
 
     def _record(self, versions: set[str], listed: set[str]) -> set[str]:
@@ -112,9 +113,9 @@ class LeaseFiles:
                 self._expired.delete(name)
         return wanted
 
-    def _remove_ended(self, now: datetime) -> None:
+    def _remove_ended(self, now: datetime, staying: set[str]) -> None:
         for lease in self.leases():
-            if not lease.live(now):
+            if not lease.live(now) and lease.version not in staying:
                 self.unpin(lease.id)
 
     def _recorded(self) -> set[str]:

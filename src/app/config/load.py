@@ -181,7 +181,7 @@ class _Loader:
         self._check_expiry(path, settings.expire_every, settings.retain)
         self.document.build((*path, "spark"), lambda: check_settings(settings.spark))
         backend = self.document.build((*path, "engine"), lambda: chosen_backend(settings))
-        if settings.local_mb is not None and not backend.engines:
+        if settings.local_mb is not None and not backend.engines and not self._is_replaced(path):
             raise self.document.error((*path, "local_mb"), 'does nothing without engine = "auto": remove it')
         if not backend.needs_path:
             return settings
@@ -190,6 +190,11 @@ class _Loader:
                 (*path, "path"), f"is missing; backend {settings.name} needs a folder for its tables"
             )
         return evolve(settings, path=self.document.build((*path, "path"), lambda: self._lake(settings.path or "")))
+
+    def _is_replaced(self, path: KeyPath) -> bool:
+        """Whether the environment chooses another backend or engine than the file, which has the right `local_mb`."""
+        chosen = any(self.document.from_environment((*path, key)) for key in ("name", "engine"))
+        return chosen and not self.document.from_environment((*path, "local_mb"))
 
     def _check_expiry(self, path: KeyPath, every: int | None, retain: Retention) -> None:
         if every and retain.endless:
