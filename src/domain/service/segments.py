@@ -8,6 +8,7 @@ So the size of segments affects speed only, never the result.
 
 from __future__ import annotations
 
+import math
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -23,7 +24,7 @@ from .boundaries import Boundaries
 SEGMENT = "_segment"
 _WALL = "_wall"
 _NULLS = 2**62  # beyond any real segment; small enough that neighbours can be computed
-_FARTHEST = 2.0**61  # greater values, and NaN, share the last segment
+_FARTHEST = 2.0**61  # values beyond this number of segments share the first or the last one; NaN is in the last
 
 
 @frozen
@@ -94,10 +95,13 @@ class Segments:
     def start(self, rows: nw.LazyFrame[Any], engine: FrameFunctions, number: str, into: str) -> nw.LazyFrame[Any]:
         """Add `into`: where the segment numbered by column `number` starts (timestamp, or double for numbers).
 
-        A segment that would start before 0001-01-01 starts at that time.
+        A segment that would start before 0001-01-01 starts at that time. The lowest segment of numbers has no limit: it
+        starts at -infinity.
         """
         if (times := self.times) is None:
-            return rows.with_columns((nw.col(number) * self.interval + self.offset).cast(nw.Float64).alias(into))
+            limit = (nw.col(number) * self.interval + self.offset).cast(nw.Float64)
+            is_lowest = nw.col(number) <= -int(_FARTHEST)
+            return rows.with_columns(nw.when(is_lowest).then(nw.lit(-math.inf)).otherwise(limit).alias(into))
         micros = (nw.col(number) * times.every + times.offset).alias(_WALL)
         started = times.start(rows.with_columns(micros), _WALL, engine, into=_WALL)
         clipped = nw.when(nw.col(_WALL) < FIRST_MICRO).then(nw.lit(FIRST_MICRO)).otherwise(nw.col(_WALL))

@@ -99,6 +99,18 @@ def test_numbers_rank_by_segments_of_their_own_unit_and_odd_ones_are_set_aside()
     assert letters["reason"].to_list() == ["order column score is not a finite number"] * 2
 
 
+def test_the_lowest_segment_of_numbers_starts_below_all_its_rows() -> None:
+    scores = [-1e308, -3e18, 5.0, 3e18, 1e308]
+    rows = [{"team": 1, "id": at, "score": score} for at, score in enumerate(scores)]
+    runner = ran(settings(order_by="score", segment="1", offset="1"), rows)
+    last = float(2**61)
+    assert [row[1:] for row in answers(runner, "base")] == [
+        (float("-inf"), 5.0, 0),
+        (5.0, last, 2),
+        (last, None, 3),
+    ]
+
+
 def test_a_dead_letter_whose_id_has_moved_since_is_one_row_after_its_replay() -> None:
     """Although `same-segment` looks for no row without its old image."""
     first = {"team": 1, "id": 7, "day": date(2024, 3, 1)}
