@@ -114,6 +114,8 @@ def _number(text: str, what: str) -> float:
         number = float(text.removesuffix("s") if what == "offset" else text)
     except ValueError as error:
         raise ConfigError(f"{what} {text!r} must be a number, as the order column is one") from error
+    if not math.isfinite(number):
+        raise ConfigError(f"{what} {text!r} must be a finite number")
     if what == "segment" and not number > 0:
         raise ConfigError(f"segment {text!r} must be more than 0")
     return number

@@ -51,6 +51,10 @@ def test_settings_that_make_no_sense(changed: dict[str, Any], message: str) -> N
         ({"segment": "0s"}, "longer than 0"),
         ({"order_by": "score", "segment": "1d"}, "must be a number"),
         ({"order_by": "score", "segment": "-5"}, "more than 0"),
+        ({"order_by": "score", "segment": "inf"}, "segment 'inf' must be a finite number"),
+        ({"order_by": "score", "segment": "nan"}, "segment 'nan' must be a finite number"),
+        ({"order_by": "score", "segment": "5", "offset": "nan"}, "offset 'nan' must be a finite number"),
+        ({"order_by": "score", "segment": "5", "offset": "-inf"}, "offset '-inf' must be a finite number"),
     ],
 )
 def test_segments_that_make_no_sense(changed: dict[str, Any], message: str) -> None:
