@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Iterable
 from datetime import timedelta
+from itertools import chain
 from typing import ClassVar
 
 from attrs import field, frozen
@@ -128,6 +130,16 @@ class TopicSettings:
         """The columns besides the key."""
         return tuple(each for each in self.columns if each.name not in key)
 
+    @property
+    def stored_sequence(self) -> tuple[str, ...]:
+        """The stored columns with the sequence of the newest record."""
+        return tuple(f"_{self.name}__{each.name}" for each in self.sequence)
+
+    def stored_sequence_of(self, name: str) -> tuple[str, ...]:
+        """The stored columns with the sequence of a column: its own sequence if `by_column`, else the topic's."""
+        own = tuple(f"_{self.name}__{name}__{each.name}" for each in self.sequence)
+        return own if self.by_column else self.stored_sequence
+
 
 @frozen
 class WideTableSettings:
@@ -212,15 +224,18 @@ class WideTableSettings:
                 topic_of[each.name.lower()] = topic.name
 
     def _check_names(self) -> None:
-        names = [*self.key, *(each.name for each in self.state_columns)]
-        seen: set[str] = set()
-        for name in names:
-            if name.lower() in seen:
+        if name := _repeated([*self.key, *(each.name for each in self.state_columns)]):
+            raise ConfigError(
+                f"view completeness would have two columns {name!r}: give the topic another name, or the sequence,"
+                " by writing it as an expression, such as CAST(seq AS bigint)"
+            )
+        for topic in self.topics:
+            of_columns = (topic.stored_sequence_of(each.name) for each in topic.own(self.key) if topic.by_column)
+            if name := _repeated([*topic.stored_sequence, *chain(*of_columns)]):
                 raise ConfigError(
-                    f"view completeness would have two columns {name!r}: give the topic another name, or the sequence,"
-                    " by writing it as an expression, such as CAST(seq AS bigint)"
+                    f"topic {topic.name!r} would store two sequences, of a record or a column, as {name!r}: give the"
+                    " sequence another name, by writing it as an expression, such as CAST(seq AS bigint)"
                 )
-            seen.add(name.lower())
 
     @property
     def state_columns(self) -> tuple[Column, ...]:
@@ -293,6 +308,16 @@ class WideTableSettings:
         source = changed_decoding(fingerprint, self.fingerprint, FIXED_DECODING)
         types = changed_types(fingerprint, self.fingerprint)
         return ", ".join((*other, *filter(None, (source, types)))) or None
+
+
+def _repeated(names: Iterable[str]) -> str | None:
+    """The first name that occurs again, in upper or lower case; None if there is none."""
+    seen: set[str] = set()
+    for name in names:
+        if name.lower() in seen:
+            return name
+        seen.add(name.lower())
+    return None
 
 
 def topics_of(fingerprint: str) -> frozenset[str]:

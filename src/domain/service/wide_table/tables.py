@@ -24,7 +24,7 @@ class TopicColumns:
     @property
     def sequence(self) -> tuple[str, ...]:
         """The columns with the sequence of the newest record."""
-        return self._sequence(f"_{self.topic.name}__")
+        return self.topic.stored_sequence
 
     @property
     def epoch(self) -> str:
@@ -37,11 +37,8 @@ class TopicColumns:
         return f"_{self.topic.name}_deleted"
 
     def sequence_of(self, name: str) -> tuple[str, ...]:
-        """The columns with the sequence of a column: its own sequence if the topic is `by_column`, else the topic's."""
-        return self._sequence(f"_{self.topic.name}__{name}__") if self.topic.by_column else self.sequence
-
-    def _sequence(self, prefix: str) -> tuple[str, ...]:
-        return tuple(f"{prefix}{each.name}" for each in self.topic.sequence)
+        """The columns with the sequence of a column; see `TopicSettings.stored_sequence_of`."""
+        return self.topic.stored_sequence_of(name)
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -233,6 +233,17 @@ def test_no_two_columns_of_completeness_have_one_name(refusal, renamed):
     assert "view completeness would have two columns" in refusal(text)
 
 
+def test_no_two_sequences_are_stored_under_one_name(deploy, refusal):
+    text = changed(
+        '"]\nowner', '", "Name__updated_at"]\nowner', changed("updated_at t", "Name__updated_at int, updated_at t")
+    )
+    assert "topic 'info' would store two sequences, of a record or a column, as '_info__name__updated_at'" in refusal(
+        text
+    )
+    deploy(changed("owner = true", 'owner = true\nabsent = "null"', text))
+    deploy(changed('"Name__updated_at"]', '"CAST(Name__updated_at AS int)"]', text))
+
+
 def test_columns_may_be_called_like_what_completeness_tells(deploy):
     rows = views(
         deploy(
