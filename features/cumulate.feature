@@ -211,7 +211,7 @@ Feature: Cumulate windows
       | _tick            | grouping | tick | revision |
       | 2024-03-01 00:01 | a        | 2    | 2        |
 
-  Scenario: A row whose window ends after the year 9999 becomes a dead letter, and a row of the year 1 counts
+  Scenario: A row whose pane ends after the year 9999 becomes a dead letter, and rows of its window and the year 1 count
     Given the setting sources.views.watermark_delay = "2m"
     When an epoch of views brings
       | at                         | page |
@@ -221,13 +221,19 @@ Feature: Cumulate windows
       | 2999-12-31 23:59:59.999999 | a    |
       | 9999-12-31 23:59:59.999999 | a    |
       | 3000-01-01 00:02:00        | b    |
+    And an epoch of views brings
+      | at                         | page |
+      | 9999-12-31 23:55:30        | a    |
+      | 9999-12-31 23:58:10        | a    |
     Then the dead letters of page_views are exactly
-      | reason                                                                   |
-      | column at: its window does not lie within 0001-01-01 to 9999-12-31 in UTC |
+      | reason                                                                                    |
+      | column at: its window starts before 0001-01-01, or its pane ends after 9999-12-31, in UTC |
     And page_views.ticks_page shows exactly
       | window_start     | tick             | page | pv |
       | 0001-01-01 00:00 | 0001-01-01 00:01 | a    | 1  |
       | 2999-12-31 00:00 | 3000-01-01 00:00 | a    | 1  |
+      | 3000-01-01 00:00 | 3000-01-01 00:03 | b    | 1  |
+      | 9999-12-31 00:00 | 9999-12-31 23:56 | a    | 1  |
 
   Rule: The errors of early triggers do not occur
 

@@ -180,7 +180,8 @@ class CumulateStep:
             nw.col(ERROR), nw.col(PANE).is_null(), f"column {self.settings.event_time} is null, so it has no pane"
         )
         beyond = (nw.col(WINDOW) < FIRST_MICRO) | (nw.col(PANE) > LAST_MICRO)
-        why = f"column {self.settings.event_time}: its window does not lie within 0001-01-01 to 9999-12-31 in UTC"
+        limits = "its window starts before 0001-01-01, or its pane ends after 9999-12-31, in UTC"
+        why = f"column {self.settings.event_time}: {limits}"
         reason = or_else(reason, beyond, why)
         return rows.with_columns(reason.alias(ERROR))
 
