@@ -30,10 +30,13 @@ class Horizon:
     delete in a changelog has the event time of the deleted row, which may have been updated long before. The day
     follows from the batch and the latest publication, so an epoch that is repeated stores the same days.
 
-    A deleted row expires when `after` has passed since the day of its delete, by the watermark, if the delete is still
-    the owner's newest record. The columns of all topics expire with it. An epoch stores its own deletes. The first
-    epoch whose watermark crosses a midnight also reads the deletes of the days that are due. So each delete is written
-    once and read once.
+    A deleted row expires when `after` has passed since the day of its delete, by the watermark, if the owner's newest
+    record is still a delete. The columns of all topics expire with it. An epoch stores its own deletes. The first epoch
+    whose watermark crosses a midnight also reads the deletes of the days that are due. So each delete is written once
+    and read once.
+
+    Of several deletes of a key, that of the latest day counts, even if it is not the owner's newest record: to tell
+    which one is, an epoch would have to read the stored rows of its deletes, or store their sequences.
 
     Args:
         owner: the topic whose deletes remove rows.
