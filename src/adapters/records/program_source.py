@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
-import narwhals as nw
-import pyarrow as pa
 from attrs import define, evolve, field, frozen
-from narwhals.exceptions import DuplicateError
 
 from ...domain.epoch.epoch import OffsetRange, Offsets
-from ...domain.errors import BadInput, EpochConflict, NotSupported, SourceChanged
+from ...domain.errors import EpochConflict, NotSupported, SourceChanged
 from ...domain.ports import Now, PushedFrame, Source, StreamSource, other_kind
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import Schema
+from .arrow_table import arrow_table
 from .column_types import check_columns
 from .decoder import ROWS_A_BATCH
 from .program_frames import WHAT, QueryBatch, is_lazy, query_batch, whole_number
 from .typed_rows import decode_rows
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 _log = logging.getLogger(__name__)
 
@@ -30,8 +31,6 @@ BY_HAND = "by hand"
 _PUSHED = "push"
 """The query of frames that are pushed, which belong to no query of Spark."""
 _KIND = "a source of kind stream"
-_NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError)
-"""What PyArrow raises for columns of pandas."""
 
 
 @frozen(eq=False)
@@ -216,35 +215,11 @@ class ProgramSource(StreamSource):
         Raises:
             BadInput: a declared column is missing, or its type could lose values.
         """
-        table, first = _arrow_table(frame.rows, self.spec.schema.names), 0
+        table, first = arrow_table(frame.rows, self.spec.schema), 0
         check_columns(table.schema, WHAT, self.spec)
         for batch in table.select(self.spec.schema.names).combine_chunks().to_batches(ROWS_A_BATCH):
             yield decode_rows(batch, self.spec, first, what=WHAT, origin=frame.origin).batch
             first += batch.num_rows
-
-
-def _arrow_table(rows: Any, declared: Sequence[str]) -> pa.Table:
-    """A frame as an Arrow table: its declared columns if they are all there, else all columns."""
-    if isinstance(rows, pa.Table):
-        return rows
-    if isinstance(rows, pa.RecordBatch):
-        return pa.Table.from_batches([rows])
-    try:
-        frame = nw.from_native(rows)
-    except DuplicateError as error:
-        raise BadInput(f"{WHAT}: {' '.join(str(error).split())}; give each column a name of its own") from error
-    except TypeError as error:
-        raise BadInput(
-            f"{WHAT} is {type(rows).__name__!r}; push a frame of Polars, pandas, PyArrow or Spark"
-        ) from error
-    eager = frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
-    try:
-        return (eager.select(*declared) if set(declared).issubset(eager.columns) else eager).to_arrow()
-    except _NOT_OF_ARROW as error:
-        raise BadInput(
-            f"{WHAT} has a column that Arrow cannot hold: {error}; give it values of one type, and make sparse"
-            " columns of pandas dense"
-        ) from error
 
 
 def _check_repeats(frame: ProgramFrame, begun: Offsets) -> None:

@@ -1,0 +1,125 @@
+"""A frame that a program hands over, as an Arrow table.
+
+Arrow gives each column one type. Columns of Python's values (dtype object of pandas) are checked before: Arrow would
+take the zone, the time of day or the nanoseconds from some values without a word.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import date, datetime
+from typing import Any
+
+import narwhals as nw
+import pyarrow as pa
+from narwhals.exceptions import DuplicateError
+
+from ...domain.errors import BadInput
+from ...domain.table.schema import Column, DataType, Schema
+from .program_frames import WHAT
+
+_TIMES = {"timestamp", "timestamp_ntz", "date"}
+_NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError)
+"""What PyArrow raises for columns of pandas."""
+
+
+def arrow_table(rows: Any, declared: Schema) -> pa.Table:
+    """A frame as an Arrow table: its declared columns if they are all there, else all columns.
+
+    Raises:
+        BadInput: it is not a frame, or Arrow would change its values or cannot hold them.
+    """
+    if isinstance(rows, pa.RecordBatch):
+        rows = pa.Table.from_batches([rows])
+    return rows if isinstance(rows, pa.Table) else _converted(_eager(rows), declared)
+
+
+def _eager(rows: Any) -> nw.DataFrame[Any]:
+    try:
+        frame = nw.from_native(rows)
+    except DuplicateError as error:
+        raise BadInput(f"{WHAT}: {' '.join(str(error).split())}; give each column a name of its own") from error
+    except TypeError as error:
+        raise BadInput(
+            f"{WHAT} is {type(rows).__name__!r}; push a frame of Polars, pandas, PyArrow or Spark"
+        ) from error
+    return frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
+
+
+def _converted(frame: nw.DataFrame[Any], declared: Schema) -> pa.Table:
+    frame = frame.select(*declared.names) if set(declared.names).issubset(frame.columns) else frame
+    if frame.implementation.is_pandas_like():
+        _check_times(frame, declared)
+    try:
+        return frame.to_arrow()
+    except _NOT_OF_ARROW as error:
+        raise BadInput(
+            f"{WHAT} has a column that Arrow cannot hold: {error}; give it values of one type, and"
+            " make sparse columns of pandas dense"
+        ) from error
+
+
+def _check_times(frame: nw.DataFrame[Any], declared: Schema) -> None:
+    """Check the columns of Python's values that are declared with times or dates.
+
+    Raises:
+        BadInput: one has times with and without a zone, times and dates, or times finer than a microsecond.
+    """
+    for each in declared.columns:
+        is_timed = any(kind.name in _TIMES for _, kind in each.type.leaves())
+        if is_timed and each.name in frame.columns and frame[each.name].to_native().dtype.kind == "O":
+            values = enumerate(frame[each.name].to_list())
+            places: Mapping[str, Iterable[tuple[int, Any]]] = {each.name: values}
+            if each.type.is_nested:
+                places = _by_place(values, each)
+            for place, found in places.items():
+                _check_place(place, found)
+
+
+def _leaves(value: Any, kind: DataType, place: str) -> Iterator[tuple[str, Any]]:
+    """The values inside a value, each with its place, as `DataType.leaves` names it."""
+    if kind.element is not None and isinstance(value, Iterable) and not isinstance(value, Mapping):
+        for each in value:
+            yield from _leaves(each, kind.element, f"{place}[]")
+    elif kind.fields and isinstance(value, Mapping):
+        for field in kind.fields:
+            yield from _leaves(value.get(field.name), field.type, f"{place}.{field.name}")
+    else:
+        yield place, value
+
+
+def _by_place(values: Iterable[tuple[int, Any]], column: Column) -> Mapping[str, Iterable[tuple[int, Any]]]:
+    found = defaultdict[str, list[tuple[int, Any]]](list)
+    for row, value in values:
+        for place, leaf in _leaves(value, column.type, column.name):
+            found[place].append((row, leaf))
+    return found
+
+
+def _check_place(place: str, values: Iterable[tuple[int, Any]]) -> None:
+    """Check the values of a column or a place inside it, each with its row."""
+    first: tuple[str, int] | None = None
+    for row, value in values:
+        if (kind := _kind(value)) is None:
+            continue
+        if getattr(value, "nanosecond", 0):
+            raise BadInput(
+                f"{WHAT}: column {place!r} has times finer than a microsecond: {value} in row {row} (counted from 0);"
+                " round them first"
+            )
+        first = first or (kind, row)
+        if first[0] != kind:
+            raise BadInput(
+                f"{WHAT}: column {place!r} has {first[0]} in row {first[1]} and {kind} in row {row} (counted from 0),"
+                " of which Arrow would change one; give all its values the same kind: dates, times with a zone, or"
+                " times without one"
+            )
+
+
+def _kind(value: Any) -> str | None:
+    if not isinstance(value, datetime):
+        return "a date" if isinstance(value, date) else None
+    if value != value:  # noqa: PLR0124 - NaT of pandas is not itself
+        return None
+    return "a time without a zone" if value.tzinfo is None else "a time with a zone"

@@ -1,0 +1,73 @@
+"""Frames that programs hand over, as Arrow tables: no value is changed without a word."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta, timezone
+from typing import Any
+
+import pytest
+
+from headwater.adapters.records.arrow_table import arrow_table
+from headwater.domain.errors import BadInput
+from headwater.domain.table.schema import Schema
+
+pd = pytest.importorskip("pandas", reason="the extra dev is not installed")
+WALL = datetime(2024, 3, 1, 9)
+NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
+EAST = NOON.astimezone(timezone(timedelta(hours=8)))
+FINE = pd.Timestamp("2024-03-01 09:00:00.123456789Z")
+DAY = date(2024, 3, 1)
+
+
+def converted(values: list[Any], declared: str) -> list[Any]:
+    frame = pd.DataFrame({"x": pd.Series(values, dtype=object)})
+    found: list[Any] = arrow_table(frame, Schema.parse(f"x {declared}"))["x"].to_pylist()
+    return found
+
+
+@pytest.mark.parametrize("declared", ["timestamp", "timestamp_ntz", "date"])
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ([WALL, NOON], "column 'x' has a time without a zone in row 0 and a time with a zone in row 1"),
+        ([None, NOON, pd.NaT, WALL], "column 'x' has a time with a zone in row 1 and a time without a zone in row 3"),
+        ([DAY, WALL], "column 'x' has a date in row 0 and a time without a zone in row 1"),
+        ([NOON, DAY], "column 'x' has a time with a zone in row 0 and a date in row 1"),
+        ([NOON, FINE], "column 'x' has times finer than a microsecond: 2024.* in row 1 .*; round them first"),
+    ],
+)
+def test_values_that_arrow_would_change_are_refused(values: list[Any], declared: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        converted(values, declared)
+
+
+@pytest.mark.parametrize(
+    ("values", "declared", "place"),
+    [
+        ([[WALL], (NOON,)], "array<timestamp>", r"x\[\]"),
+        ([[DAY, WALL]], "array<date>", r"x\[\]"),
+        ([{"t": NOON}, {"t": FINE}], "struct<t:timestamp>", "x.t"),
+        ([[{"t": WALL}, None, {"t": NOON}]], "array<struct<t:timestamp>>", r"x\[\].t"),
+    ],
+)
+def test_they_are_refused_inside_of_nested_values(values: list[Any], declared: str, place: str) -> None:
+    with pytest.raises(BadInput, match=f"column '{place}' has .* in row"):
+        converted(values, declared)
+
+
+def test_they_are_refused_as_categories() -> None:
+    with pytest.raises(BadInput, match="a time without a zone in row 0 and a time with a zone in row 1"):
+        arrow_table(pd.DataFrame({"x": pd.Categorical([WALL, NOON])}), Schema.parse("x timestamp"))
+
+
+@pytest.mark.parametrize(
+    ("values", "declared"),
+    [
+        ([NOON, None, EAST], "timestamp"),
+        ([WALL, None], "timestamp"),
+        ([DAY, None], "date"),
+        ([{"t": NOON, "d": DAY}, {"t": None, "d": None}], "struct<t:timestamp,d:date>"),
+    ],
+)
+def test_values_of_one_kind_are_kept(values: list[Any], declared: str) -> None:
+    assert converted(values, declared) == values
