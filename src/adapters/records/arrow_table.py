@@ -16,19 +16,20 @@ import pyarrow as pa
 from narwhals.exceptions import DuplicateError
 
 from ...domain.errors import BadInput
+from ...domain.source.conversion import shown
 from ...domain.table.schema import Column, DataType, Schema
-from .program_frames import WHAT
+from .program_frames import WHAT, collect
 
 _TIMES = {"timestamp", "timestamp_ntz", "date"}
-_NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError)
-"""What PyArrow raises for columns of pandas."""
+_NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError, UnicodeError)
+"""What PyArrow raises for columns of pandas and Polars."""
 
 
 def arrow_table(rows: Any, declared: Schema) -> pa.Table:
     """A frame as an Arrow table: its declared columns if they are all there, else all columns.
 
     Raises:
-        BadInput: it is not a frame, or Arrow would change its values or cannot hold them.
+        BadInput: it is not a frame, cannot be computed, or Arrow would change its values or cannot hold them.
     """
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
@@ -44,7 +45,7 @@ def _eager(rows: Any) -> nw.DataFrame[Any]:
         raise BadInput(
             f"{WHAT} is {type(rows).__name__!r}; push a frame of Polars, pandas, PyArrow or Spark"
         ) from error
-    return frame.collect("pyarrow") if isinstance(frame, nw.LazyFrame) else frame
+    return collect(frame) if isinstance(frame, nw.LazyFrame) else frame
 
 
 def _converted(frame: nw.DataFrame[Any], declared: Schema) -> pa.Table:
@@ -55,9 +56,24 @@ def _converted(frame: nw.DataFrame[Any], declared: Schema) -> pa.Table:
         return frame.to_arrow()
     except _NOT_OF_ARROW as error:
         raise BadInput(
-            f"{WHAT} has a column that Arrow cannot hold: {error}; give it values of one type, and"
+            f"{WHAT} has a column that Arrow cannot hold: {_fault(frame) or error}; give it values of one type, and"
             " make sparse columns of pandas dense"
         ) from error
+
+
+def _fault(frame: nw.DataFrame[Any]) -> str | None:
+    """The first column that Arrow cannot hold, with the row if a single value is at fault, and why; None if none is."""
+    for name in frame.columns:
+        try:
+            frame.select(name).to_arrow()
+        except _NOT_OF_ARROW as error:
+            for row, value in enumerate(frame[name].to_list()):
+                try:
+                    pa.array([value], from_pandas=True)
+                except _NOT_OF_ARROW as fault:
+                    return f"column {name!r} has {shown(value)} in row {row} (counted from 0): {fault}"
+            return f"column {name!r}: {error}"
+    return None
 
 
 def _check_times(frame: nw.DataFrame[Any], declared: Schema) -> None:

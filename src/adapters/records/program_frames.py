@@ -9,9 +9,9 @@ from typing import Any
 
 import narwhals as nw
 from attrs import frozen
-from narwhals.exceptions import DuplicateError
+from narwhals.exceptions import DuplicateError, NarwhalsError
 
-from ...domain.errors import ConfigError
+from ...domain.errors import BadInput, ConfigError, first_line
 
 WHAT = "the pushed frame"
 _LARGEST = 2**63 - 1
@@ -36,12 +36,27 @@ def _lazy_frame(rows: Any) -> nw.LazyFrame[Any] | None:
     return frame if isinstance(frame, nw.LazyFrame) else None
 
 
+def collect(frame: nw.LazyFrame[Any]) -> nw.DataFrame[Any]:
+    """The rows of a lazy frame.
+
+    Raises:
+        BadInput: it cannot be computed.
+    """
+    try:
+        return frame.collect("pyarrow")
+    except NarwhalsError as error:
+        raise BadInput(
+            f"{WHAT} is lazy, and cannot be computed: {first_line(error)}; correct its query: collecting it before the"
+            " push tells where it fails"
+        ) from error
+
+
 @contextmanager
 def hold(rows: Any) -> Iterator[Any]:
     """A frame that has the same rows at each read inside: a lazy one is collected, and one of Spark is cached."""
     if not is_of_spark(rows):
         lazy = _lazy_frame(rows)
-        yield rows if lazy is None else lazy.collect("pyarrow").to_native()
+        yield rows if lazy is None else collect(lazy).to_native()
         return
     level = rows.storageLevel
     if level.useMemory or level.useDisk:  # the program caches it, and goes on to do so

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta, timezone
+from decimal import Decimal
 from typing import Any
 
+import polars as pl
 import pytest
 
 from headwater.adapters.records.arrow_table import arrow_table
+from headwater.adapters.records.program_frames import hold
 from headwater.domain.errors import BadInput
 from headwater.domain.table.schema import Schema
 
@@ -71,3 +74,30 @@ def test_they_are_refused_as_categories() -> None:
 )
 def test_values_of_one_kind_are_kept(values: list[Any], declared: str) -> None:
     assert converted(values, declared) == values
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        (["a", "\ud800"], r"column 'x' has '\\ud800' in row 1 .*: 'utf-8' codec"),
+        ([Decimal(1), Decimal("Infinity")], "column 'x' has Infinity in row 1 "),
+        ([1, 2**70], f"column 'x' has {2**70} in row 1 "),
+        (["a", 5], "column 'x': .*Expected bytes"),
+    ],
+)
+def test_a_column_that_arrow_cannot_hold_is_named(values: list[Any], message: str) -> None:
+    with pytest.raises(BadInput, match=f"{message}.*; give it values of one type"):
+        converted(values, "string")
+
+
+def test_a_column_of_polars_that_arrow_does_not_know_is_named() -> None:
+    with pytest.raises(BadInput, match="column 'x': Invalid or unsupported format string: '_pli128'"):
+        arrow_table(pl.DataFrame({"x": pl.Series([1], dtype=pl.Int128)}), Schema.parse("x bigint"))
+
+
+def test_a_lazy_frame_that_cannot_be_computed_is_refused() -> None:
+    rows = pl.LazyFrame({"x": [1]}).with_columns(pl.col("nope"))
+    with pytest.raises(BadInput, match=r'is lazy, and cannot be computed: unable to find column "nope".*; correct'):
+        arrow_table(rows, Schema.parse("x bigint"))
+    with pytest.raises(BadInput, match="is lazy, and cannot be computed"), hold(rows):
+        pass
