@@ -268,3 +268,49 @@ def test_a_deployment_without_pipelines(tmp_path: Path, capsys: pytest.CaptureFi
     (tmp_path / "deploy.toml").write_text('[backend]\nname = "memory"\n')
     assert main([*command, str(tmp_path / "deploy.toml")]) == 2
     assert "headwater: there is no pipeline to run: add a table [pipelines.NAME]" in capsys.readouterr().err
+
+
+MERGE = """
+[sources.accounts]
+kind = "files"
+path = "in"
+format = "debezium-json"
+schema = "id bigint, owner string, at timestamp"
+key = ["id"]
+metadata = {{ at = "commit_time" }}
+event_time = "at"
+
+[pipelines.merge]
+service = "bulk_merge"
+key = ["id"]
+columns = ["owner"]
+changelog = "accounts"
+bulk = {bulk}
+"""
+BULKS = [
+    '{ path = "delta", format = "delta", search_ts = "2024-01-01T00:00:00Z" }',
+    '{ jdbc = "jdbc:postgresql://host/base", table = "public.accounts" }',
+]
+
+
+@pytest.mark.parametrize("bulk", BULKS)
+@pytest.mark.parametrize("backend", ['"memory"', '"delta"\nengine = "local"'])
+def test_a_bulk_load_that_only_spark_reads_is_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], backend: str, bulk: str
+) -> None:
+    config = tmp_path / "deploy.toml"
+    config.write_text(f'[backend]\nname = {backend}\npath = "lake"\n{MERGE.format(bulk=bulk)}')
+    place = f"{config}:{config.read_text().splitlines().index('[pipelines.merge]') + 1}: pipelines.merge.bulk: "
+    said = refused(config, capsys)
+    assert said.startswith(f"headwater: {place}")
+    assert 'with Spark, such as delta, and backend.engine = "auto"' in said
+    assert main(["run", str(config), "--until-idle"]) == 1
+    assert capsys.readouterr().err == said
+
+
+@pytest.mark.parametrize("bulk", BULKS)
+def test_with_two_engines_it_is_read_by_spark(tmp_path: Path, capsys: pytest.CaptureFixture[str], bulk: str) -> None:
+    config = tmp_path / "deploy.toml"
+    config.write_text(f'[backend]\nname = "delta"\nengine = "auto"\npath = "lake"\n{MERGE.format(bulk=bulk)}')
+    assert main(["check", str(config)]) == 0
+    assert "spark, because local does not run it: delta does not support bulk loads" in capsys.readouterr().out

@@ -33,7 +33,7 @@ from ..config.template import template
 from ..read.find_view import find_pipelines
 from ..registry.backends import load_backend, on_one_session
 from ..services.kind import kind_of
-from ..wiring.checks import check_clients, check_packages, check_queries, describe_engines
+from ..wiring.checks import check_bulk_loads, check_clients, check_packages, check_queries, describe_engines
 from .arguments import ABOUT_CONFIG, FORMAT, PIPELINE, command, day
 from .bootstrap import bootstrap
 from .console import ERROR, LOG_FORM, VERBOSITY, WARNING, MessageHandler, choose_bars, open_nowhere, print_message
@@ -245,6 +245,7 @@ def check(*, config: str) -> None:
     find_pipelines(headwater.deployment.pipelines, None)
     check_packages(headwater.deployment)
     check_clients(headwater.deployment)
+    check_bulk_loads(headwater.deployment)
     open_questions = list(check_queries(headwater.deployment, headwater.services))
     engines = describe_engines(headwater.deployment, headwater.services)
     for line in explain_deployment(headwater, engines):

@@ -7,6 +7,7 @@ from typing import Any
 
 from attrs import evolve
 
+from ...domain.errors import add_place
 from ...domain.ports import BulkSource, Source
 from ...domain.service.bulk_merge import EXACT, MODES, BulkMerge, BulkMergeSettings
 from ...domain.source.bulk import BulkGroup, BulkSpec
@@ -94,7 +95,8 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
 
     def open_bulk(self, settings: BulkMergeSettings, pipeline: PipelineSettings, sources: Sources) -> BulkSource:
         assert pipeline.bulk is not None
-        return sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
+        with add_place(pipeline.place and f"{pipeline.place}.bulk"):
+            return sources.open_bulk(pipeline.bulk, bulk_spec(settings, pipeline.bulk))
 
     def describe_inputs(self, settings: BulkMergeSettings, pipeline: PipelineSettings) -> str:  # noqa: ARG002 - the pipeline says all
         return f"source {pipeline.source} and, in bulk, {pipeline.bulk}"

@@ -19,7 +19,11 @@ from ..registry.backends import Gap, Part
 from ..registry.sources import BulkKind
 from .files import WRITTEN
 
-NO_DELTA = Gap(Part.DELTA_TABLES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
+READ_BY_SPARK = (
+    'Spark reads them; use a backend with Spark, such as delta, and backend.engine = "auto", or write the table to'
+    " Parquet files"
+)
+NO_DELTA = Gap(Part.DELTA_TABLES, READ_BY_SPARK)
 
 
 def _moment_or_text(value: Any) -> datetime | str:

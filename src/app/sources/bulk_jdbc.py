@@ -13,10 +13,10 @@ from ..document.section import Section
 from ..document.value_types import OPTIONS, TEXT, Key
 from ..registry.backends import Gap, Part
 from ..registry.sources import BulkKind
-from .bulk_files import CHUNKS
+from .bulk_files import CHUNKS, READ_BY_SPARK
 from .secrets import check_secret, read_secret
 
-NO_DATABASES = Gap(Part.DATABASES, "Spark reads them; use a backend on Spark, or write the table to Parquet files")
+NO_DATABASES = Gap(Part.DATABASES, READ_BY_SPARK)
 _SECRET = re.compile("password|secret|token", re.IGNORECASE)
 
 

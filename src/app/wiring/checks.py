@@ -10,7 +10,7 @@ from typing import Any
 import narwhals as nw
 from attrs import define, field
 
-from ...domain.errors import ConfigError, HeadwaterError, NotSupported, prefix_errors
+from ...domain.errors import ConfigError, HeadwaterError, NotSupported, prefix_errors, with_place
 from ...domain.ports import QueryEngine
 from ...domain.service.base import Service
 from ...domain.service.input import PlainTable, ViewOf
@@ -71,6 +71,24 @@ def check_clients(deployment: Deployment) -> None:
     for output in filter(None, (each.publish for each in deployment.pipelines.values())):
         with prefix_errors(output.place or output.topic):
             check_sink(output)
+
+
+def check_bulk_loads(deployment: Deployment) -> None:
+    """Refuse tables to load in bulk that only Spark reads if no epoch is computed by Spark.
+
+    Raises:
+        ConfigError: names the place of one that the engine cannot read.
+    """
+    backend = chosen_backend(deployment.backend)
+    if backend.engines or backend.computes_on_spark():
+        return
+    for pipeline in deployment.pipelines.values():
+        if pipeline.bulk is not None:
+            sources = EngineParts(deployment, backend, ExitStack()).sources
+            try:
+                kind_of(pipeline).open_bulk(pipeline.service, pipeline, sources)
+            except NotSupported as error:
+                raise ConfigError(with_place(error)) from error
 
 
 def check_queries(deployment: Deployment, services: Mapping[str, Service]) -> Iterator[str]:
