@@ -35,8 +35,9 @@ def explain_read_errors(path: Path | str | None = None) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise VersionExpired(
-            f"{what} is gone ({_reason(error)}): its version expired while it was read. Read a newer version, and"
-            " pin what you read for long; if it was the newest, put the file back from a backup"
+            f"{what} is gone ({_reason(error)}): its version expired while it was read, or something else than"
+            " Headwater removed it. Read a newer version, and pin what you read for long; if the newest one cannot be"
+            " read either, put the file back from a backup"
         ) from error
     except OSError as error:
         raise _of_system(what, error) from error
