@@ -23,6 +23,8 @@ from .program_frames import WHAT, collect
 _TIMES = {"timestamp", "timestamp_ntz", "date"}
 _NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError, UnicodeError)
 """What PyArrow raises for columns of pandas and Polars."""
+_MANY_DIGITS = 38
+"""The precision of Polars' decimals if the program gives none: it says nothing about the values."""
 
 
 def arrow_table(rows: Any, declared: Schema) -> pa.Table:
@@ -33,7 +35,8 @@ def arrow_table(rows: Any, declared: Schema) -> pa.Table:
     """
     if isinstance(rows, pa.RecordBatch):
         rows = pa.Table.from_batches([rows])
-    return rows if isinstance(rows, pa.Table) else _converted(_eager(rows), declared)
+    table = rows if isinstance(rows, pa.Table) else _converted(_eager(rows), declared)
+    return _with_declared_digits(table, declared)
 
 
 def _eager(rows: Any) -> nw.DataFrame[Any]:
@@ -139,3 +142,35 @@ def _kind(value: Any) -> str | None:
     if value != value:  # noqa: PLR0124 - NaT of pandas is not itself
         return None
     return "a time without a zone" if value.tzinfo is None else "a time with a zone"
+
+
+def _with_declared_digits(table: pa.Table, declared: Schema) -> pa.Table:
+    """The table with the declared precision for decimals that have the greatest one, as those of Polars do.
+
+    Raises:
+        BadInput: a value has more digits than declared.
+    """
+    for each in declared.columns:
+        at, digits = table.schema.get_field_index(each.name), each.type.precision
+        found = table.schema.field(at).type if at >= 0 else None
+        if digits is None or found is None or not pa.types.is_decimal128(found) or found.precision != _MANY_DIGITS:
+            continue
+        scale = each.type.scale or 0
+        if found.scale <= scale:
+            values = _in_digits(table.column(at), pa.decimal128(digits, scale), each.name)
+            table = table.set_column(at, each.name, values)
+    return table
+
+
+def _in_digits(values: pa.ChunkedArray, wanted: pa.DataType, name: str) -> pa.ChunkedArray:
+    try:
+        return values.cast(wanted)
+    except pa.ArrowInvalid as error:
+        highest = 10 ** (wanted.precision - wanted.scale)
+        row, value = next(
+            (row, each) for row, each in enumerate(values.to_pylist()) if each is not None and abs(each) >= highest
+        )
+        raise BadInput(
+            f"{WHAT}: column {name!r} has {value} in row {row} (counted from 0), which"
+            f" decimal({wanted.precision},{wanted.scale}) cannot hold; declare more digits in `schema`"
+        ) from error

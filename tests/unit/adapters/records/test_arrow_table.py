@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
 import pytest
 
 from headwater.adapters.records.arrow_table import arrow_table
@@ -101,3 +102,18 @@ def test_a_lazy_frame_that_cannot_be_computed_is_refused() -> None:
         arrow_table(rows, Schema.parse("x bigint"))
     with pytest.raises(BadInput, match="is lazy, and cannot be computed"), hold(rows):
         pass
+
+
+def test_decimals_of_polars_fit_if_their_values_do() -> None:
+    values = [Decimal("1.50"), None, Decimal("-99999999.99")]
+    frame = pl.DataFrame({"x": values})
+    assert frame.schema["x"] == pl.Decimal(38, 2)
+    found = arrow_table(frame, Schema.parse("x decimal(12,4)"))
+    assert found["x"].to_pylist() == [value and value.quantize(Decimal("0.0001")) for value in values]
+    with pytest.raises(BadInput, match=r"column 'x' has -99999999.99 in row 2 .*, which decimal\(9,2\) cannot hold"):
+        arrow_table(frame, Schema.parse("x decimal(9,2)"))
+
+
+def test_decimals_with_more_digits_after_the_point_stay_as_they_are() -> None:
+    frame = pl.DataFrame({"x": [Decimal("1.50")]})
+    assert arrow_table(frame, Schema.parse("x decimal(10,1)")).schema.field("x").type == pa.decimal128(38, 2)
