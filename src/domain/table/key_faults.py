@@ -19,11 +19,11 @@ class KeyFaults:
 
     Args:
         nulls: whether a key column is null in some rows.
-        shared: whether several rows have the same key.
+        shared: a key that several rows have, and their number, for messages; empty if each key is of one row.
     """
 
     nulls: bool
-    shared: bool
+    shared: str
 
 
 def key_faults(rows: nw.LazyFrame[Any], key: Sequence[str]) -> KeyFaults:
@@ -33,7 +33,18 @@ def key_faults(rows: nw.LazyFrame[Any], key: Sequence[str]) -> KeyFaults:
     (found,) = collect_small(
         of_keys.select(nw.len().alias(_KEYS), nw.col(_ROWS).max(), nw.col(_NULLS).max().alias(_NULLS))
     )
-    return KeyFaults(bool(found[_NULLS]), bool(found[_KEYS]) and found[_ROWS] > 1)
+    shared = bool(found[_KEYS]) and found[_ROWS] > 1
+    return KeyFaults(bool(found[_NULLS]), _first_shared(of_keys, key) if shared else "")
+
+
+def _first_shared(of_keys: nw.LazyFrame[Any], key: Sequence[str]) -> str:
+    (found,) = collect_small(of_keys.filter(nw.col(_ROWS) > 1).sort(*key).head(1))
+    values = ", ".join(f"{name} = {_text(found[name])}" for name in key)
+    return f"{values} in {found[_ROWS]} rows"
+
+
+def _text(value: object) -> str:
+    return f"{value!r:.60}" if isinstance(value, str) else f"{value!s:.60}"
 
 
 def lacks_key(key: Sequence[str]) -> nw.Expr:

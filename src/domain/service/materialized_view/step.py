@@ -171,10 +171,10 @@ class ViewStep:
         return nw.col(name).cast(self.view.schema[name].narwhals)
 
     def _check_key(self, rows: nw.LazyFrame[Any]) -> None:
-        if key_faults(rows, self.settings.key).shared:
+        if shared := key_faults(rows, self.settings.key).shared:
             raise BadInput(
-                f"view {self.settings.pipeline!r}: some rows share a key ({', '.join(self.settings.key)}); nothing was"
-                " published: correct its query or its key"
+                f"view {self.settings.pipeline!r}: some rows share a key ({shared}); nothing was published: correct"
+                " its query or its key"
             )
 
     def _count_rows(self, frames: Mapping[str, nw.LazyFrame[Any]]) -> dict[str, int]:

@@ -92,7 +92,8 @@ class SnapshotsStep:
             raise BadInput(f"table {table!r}: key ({shown}) is null in some rows; leave them out in its query")
         if found.shared:
             raise BadInput(
-                f"table {table!r}: some rows share a key ({shown}); nothing was published: correct its query or keys"
+                f"table {table!r}: some rows share a key ({found.shared}); nothing was published: correct its query"
+                " or keys"
             )
 
     def _make_marker(self, batch: Batch, plan: Plan) -> nw.LazyFrame[Any]:
