@@ -602,6 +602,14 @@ def test_a_missing_directory_is_a_configuration_error(tmp_path: Path) -> None:
         listing(tmp_path / "nowhere").plan(None)
 
 
+def test_a_file_or_a_pattern_in_place_of_a_directory_is_told(tmp_path: Path) -> None:
+    touch(tmp_path, "a.json")
+    with pytest.raises(ConfigError, match=r"a\.json is a file; name the folder that has it"):
+        listing(tmp_path / "a.json").plan(None)
+    with pytest.raises(ConfigError, match=r"/\*\.json is not a directory, and patterns are not read; name the folder"):
+        listing(tmp_path / "*.json").plan(None)
+
+
 def test_a_directory_that_is_away_is_awaited_once_it_has_been_read(tmp_path: Path) -> None:
     there, away = tmp_path / "in", tmp_path / "away"
     there.mkdir()

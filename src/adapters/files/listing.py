@@ -139,6 +139,15 @@ def _up_to(names: list[str], end: str) -> list[str]:
     return names[: bisect_left(names, end)]
 
 
+def _fault(path: str) -> str:
+    """Why a path cannot be listed, with the remedy."""
+    if Path(path).is_file():
+        return "is a file; name the folder that has it, whose files are all read"
+    if any(letter in path for letter in "*?["):
+        return "is not a directory, and patterns are not read; name the folder of the files"
+    return "is not a directory; create it, or correct the path"
+
+
 def _planned(offsets: OffsetRange) -> dict[str, int]:
     """The names of the files of a range, in order, with their sizes in bytes."""
     return dict(list(_Read.of(offsets.until).newest.items())[-offsets.until["epoch"] :])
@@ -271,7 +280,7 @@ class Listing:
         except (FileNotFoundError, NotADirectoryError) as error:
             if read:
                 raise away(self.settings.path) from error
-            raise ConfigError(f"{self.settings.path} is not a directory; create it, or correct the path") from error
+            raise ConfigError(f"{self.settings.path} {_fault(self.settings.path)}") from error
         except OSError as error:
             raise SourceUnavailable(
                 f"cannot list {self.settings.path}: {error.strerror}; check its permissions"
