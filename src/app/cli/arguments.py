@@ -69,6 +69,8 @@ def _repeat(arguments: list[str], options: set[str]) -> Iterator[str]:
 
 def count(text: str) -> int:
     """A number of rows, groups or files."""
+    if text.startswith("-") and text[1:].isdecimal():
+        raise click.BadParameter(f"{text!r} is negative; give a whole number from 0 on, such as 10")
     if not text.isdecimal():
         raise click.BadParameter(f"{text!r} is not a whole number, such as 10")
     if len(text) > len(str(_MOST)) or int(text) > _MOST:

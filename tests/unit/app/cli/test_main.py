@@ -279,7 +279,8 @@ class TestOtherCommands:
     )
     def test_a_number_that_is_none_names_its_option(self, config, capsys, command, option):
         large = "is too large: at most 2147483647"
-        for number, told in ("9" * 20, large), ("2147483648", large), ("'many'", "is not a whole number, such as 10"):
+        less, other = "is negative; give a whole number from 0 on, such as 10", "is not a whole number, such as 10"
+        for number, told in ("9" * 20, large), ("2147483648", large), ("'-1'", less), ("'many'", other):
             with pytest.raises(SystemExit) as ended:
                 main([command, config, "ranked", option, number.strip("'")])
             assert ended.value.code == 2
