@@ -15,7 +15,8 @@ from attrs import frozen
 from ...domain.epoch.epoch import Publication
 from ...domain.errors import ConfigError, NotSupported
 from ...domain.ledger.ledger import Snapshot
-from ...domain.ledger.move_record import MoveRecord, UnderWay, read_move
+from ...domain.ledger.move_record import UnderWay, read_move, record_move
+from ...domain.ledger.record import Recorder
 from ...domain.ledger.writer import LedgerWriter
 from ...domain.table.change import Change
 from .move_leases import MoveLeases
@@ -46,15 +47,15 @@ def _move(copies: Mapping[str, _Copy], source: str) -> list[Publication]:
     if not copies:
         return []
     target = next(iter(copies.values())).target
-    record = MoveRecord(target.store, target.clock, target.writer)
+    recorder = Recorder(target.store, target.clock, target.writer)
     begun = _check_target(target, source, copies)
     wanted = begun.with_more(source, {name: each.published.epoch.number for name, each in copies.items()})
     with target.engine.working():
         if wanted != begun:
-            record.replace(begun, wanted)
+            record_move(recorder, begun, wanted)
     made = [each.make() for each in copies.values()]
     with target.engine.working():
-        record.replace(wanted, wanted.without(copies))
+        record_move(recorder, wanted, wanted.without(copies))
     return made
 
 

@@ -14,8 +14,9 @@ from attrs import define, evolve, field, frozen
 
 from ...domain.epoch.epoch import OffsetRange, Publication
 from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceChanged, add_place
-from ...domain.ledger.generation import GenerationRecord, Generations, read_generations
+from ...domain.ledger.generation import Generations, read_generations, record_generations
 from ...domain.ledger.ledger import Ledger, find_no_change
+from ...domain.ledger.record import Recorder
 from .beside import work_beside
 from .cut import make_cut
 from .inputs import holder_of
@@ -207,9 +208,10 @@ class Rebuild:
 
     def _record(self, after: Generations) -> None:
         runner = self.runner
-        record = GenerationRecord(runner.store, runner.pipeline, runner.clock, runner.writer)
+        recorder = Recorder(runner.store, runner.clock, runner.writer)
         with runner.engine.working():
-            self._there = record.replace(self._there, after)
+            record_generations(recorder, runner.pipeline, self._there, after)
+        self._there = after
 
     def _abandon(self, after: Generations) -> None:
         """Record that an unfinished rebuild is given up, if there is one, and release what it has leased."""

@@ -11,8 +11,8 @@ from attrs import asdict, evolve, frozen
 
 from ..epoch.epoch import Offsets
 from ..errors import EpochConflict
-from ..ports import Clock, VersionedStore
-from .record import Record, read_record
+from ..ports import VersionedStore
+from .record import Recorder, read_record
 
 SEPARATOR = "~"
 """Between the name of a pipeline and the number of a generation; no name of a pipeline contains it."""
@@ -88,42 +88,27 @@ def read_generations(store: VersionedStore, pipeline: str) -> Generations:
     return Generations(**read_record(store, _record_table(pipeline)))
 
 
-@frozen(eq=False)
-class GenerationRecord:
-    """The record of the generations of a pipeline's tables, for the process that rebuilds it.
+def record_generations(recorder: Recorder, pipeline: str, before: Generations, after: Generations) -> None:
+    """Record the generations of a pipeline's tables by one commit.
 
     Args:
-        store: of the tables.
+        recorder: of the process that rebuilds the pipeline.
         pipeline: its name.
-        clock: returns the present time.
-        writer: identifies the process.
+        before: what is on record now.
+        after: what is recorded.
+
+    Raises:
+        EpochConflict: another process has recorded something else; nothing was changed.
     """
 
-    store: VersionedStore
-    pipeline: str
-    clock: Clock
-    writer: str
+    def check(recorded: Offsets) -> None:
+        if (there := Generations(**recorded)) != before:
+            raise EpochConflict(
+                f"pipeline {pipeline!r} is being rebuilt by another process (generation {there.newest});"
+                " nothing was changed. Let one `headwater rebuild` at a time work on a pipeline"
+            )
 
-    def replace(self, before: Generations, after: Generations) -> Generations:
-        """Record the generations by one commit, and return them.
-
-        Args:
-            before: what is on record now.
-            after: what is recorded.
-
-        Raises:
-            EpochConflict: another process has recorded something else; nothing was changed.
-        """
-
-        def check(recorded: Offsets) -> None:
-            if (there := Generations(**recorded)) != before:
-                raise EpochConflict(
-                    f"pipeline {self.pipeline!r} is being rebuilt by another process (generation {there.newest});"
-                    " nothing was changed. Let one `headwater rebuild` at a time work on a pipeline"
-                )
-
-        Record(self.store, _record_table(self.pipeline), self.clock, self.writer).replace(asdict(after), check)
-        return after
+    recorder.replace(_record_table(pipeline), asdict(after), check)
 
 
 def _record_table(pipeline: str) -> str:

@@ -13,9 +13,9 @@ from attrs import evolve, frozen
 
 from ..epoch.epoch import Offsets
 from ..errors import EpochConflict, UnfinishedMove
-from ..ports import Clock, VersionedStore
+from ..ports import VersionedStore
 from .generation import SEPARATOR
-from .record import Record, read_record
+from .record import Recorder, read_record
 
 MOVE_FOLDER = f"headwater{SEPARATOR}"
 _TABLE = f"{MOVE_FOLDER}.move"
@@ -44,7 +44,7 @@ class UnderWay:
 
     @classmethod
     def parse(cls, recorded: Offsets) -> UnderWay:
-        """What `MoveRecord.replace` has recorded."""
+        """What `record_move` has recorded."""
         return cls(recorded.get("source", ""), recorded.get("pipelines", {}))
 
 
@@ -69,37 +69,23 @@ def check_copied(store: VersionedStore, pipeline: str) -> None:
         )
 
 
-@frozen(eq=False)
-class MoveRecord:
-    """The mark of a move, for the process that moves.
+def record_move(recorder: Recorder, before: UnderWay, after: UnderWay) -> None:
+    """Record a move by one commit.
 
     Args:
-        store: of the target's tables.
-        clock: returns the present time.
-        writer: identifies the process.
+        recorder: of the process that moves, on the target's tables.
+        before: what is on record now.
+        after: what is recorded.
+
+    Raises:
+        EpochConflict: another process has recorded something else; nothing was changed.
     """
 
-    store: VersionedStore
-    clock: Clock
-    writer: str
+    def check(there: Offsets) -> None:
+        if UnderWay.parse(there) != before:
+            raise EpochConflict(
+                "another `headwater move` to the same tables has begun or ended meanwhile; let one at a time run,"
+                " and run it again: it resumes the copy"
+            )
 
-    def replace(self, before: UnderWay, after: UnderWay) -> None:
-        """Record the move by one commit.
-
-        Args:
-            before: what is on record now.
-            after: what is recorded.
-
-        Raises:
-            EpochConflict: another process has recorded something else; nothing was changed.
-        """
-
-        def check(there: Offsets) -> None:
-            if UnderWay.parse(there) != before:
-                raise EpochConflict(
-                    "another `headwater move` to the same tables has begun or ended meanwhile; let one at a time run,"
-                    " and run it again: it resumes the copy"
-                )
-
-        recorded = {"source": after.source, "pipelines": dict(after.pipelines)}
-        Record(self.store, _TABLE, self.clock, self.writer).replace(recorded, check)
+    recorder.replace(_TABLE, {"source": after.source, "pipelines": dict(after.pipelines)}, check)

@@ -23,34 +23,32 @@ def read_record(store: VersionedStore, table: str) -> Offsets:
 
 
 @frozen(eq=False)
-class Record:
-    """A record, for the process that writes it.
+class Recorder:
+    """Writes records, for one process.
 
     Args:
         store: of the tables.
-        table: the table without rows, ``folder.name``.
         clock: returns the present time.
         writer: identifies the process.
     """
 
     store: VersionedStore
-    table: str
     clock: Clock
     writer: str
 
-    def replace(self, after: Offsets, check: Callable[[Offsets], None]) -> None:
+    def replace(self, table: str, after: Offsets, check: Callable[[Offsets], None]) -> None:
         """Record something by one commit.
 
         Args:
+            table: the table without rows, ``folder.name``.
             after: what is recorded; JSON can store it.
             check: gets what is on record now, and raises an error if that must not be replaced.
 
         Raises:
             EpochConflict: another process has recorded something at the same time; nothing was changed.
         """
-        spec = TableSpec(self.table, Schema.parse("generation bigint"))  # a table needs a column; it has no row
-        folder = self.table.partition(".")[0]
-        own = (self.store, folder, (self.table,), self.clock)
+        spec = TableSpec(table, Schema.parse("generation bigint"))  # a table needs a column; it has no row
+        own = (self.store, table.partition(".")[0], (table,), self.clock)
         ledger = LedgerWriter(*own, find_no_change, fingerprint="", writer=self.writer)
         ledger.open()
         check(ledger.offsets or {})

@@ -11,7 +11,8 @@ from attrs import evolve
 from headwater import Headwater
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import ConfigError, UnfinishedMove
-from headwater.domain.ledger.move_record import MoveRecord, UnderWay, read_move
+from headwater.domain.ledger.move_record import UnderWay, read_move, record_move
+from headwater.domain.ledger.record import Recorder
 from headwater.domain.table.change import Change
 from headwater.testing.failing_store import Crash, FailingStore, Fault
 
@@ -198,8 +199,7 @@ def test_what_a_run_published_meanwhile_is_not_taken_for_the_copy(folders: Folde
     there = folders.open("there")
     there.run(["ranked"], until_idle=True)
     (runner, *_) = there.start()
-    MoveRecord(runner.store, runner.clock, runner.writer).replace(
-        UnderWay(), UnderWay("memory at here", {"ranked": 9, "other": 1})
-    )
+    recorder = Recorder(runner.store, runner.clock, runner.writer)
+    record_move(recorder, UnderWay(), UnderWay("memory at here", {"ranked": 9, "other": 1}))
     with pytest.raises(ConfigError, match="'ranked' exists there already"):
         here.move(folders.open("there"))

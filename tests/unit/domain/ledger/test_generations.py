@@ -11,8 +11,9 @@ import pytest
 from headwater.adapters.memory.store import MemoryStore
 from headwater.domain.epoch.epoch import OffsetRange, add_beginnings
 from headwater.domain.errors import EpochConflict, PipelineRebuilt
-from headwater.domain.ledger.generation import GenerationRecord, Generations, read_generations
+from headwater.domain.ledger.generation import Generations, read_generations, record_generations
 from headwater.domain.ledger.generation_store import GenerationStore
+from headwater.domain.ledger.record import Recorder
 from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.table.change import Change
 from headwater.domain.table.collect import collect_small
@@ -49,7 +50,8 @@ def ids(ledger: LedgerWriter) -> list[int]:
 
 
 def record(store: MemoryStore, before: Generations, after: Generations) -> Generations:
-    return GenerationRecord(store, "p", CLOCK, f"writer-{next(WRITERS)}").replace(before, after)
+    record_generations(Recorder(store, CLOCK, f"writer-{next(WRITERS)}"), "p", before, after)
+    return after
 
 
 def test_a_switch_changes_what_a_name_means_in_new_stores_only() -> None:
