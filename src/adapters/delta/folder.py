@@ -37,7 +37,8 @@ class TableFolder:
         return [_stored(row["path"], row["path"].removeprefix(root), row["length"], row["modified"]) for row in own]
 
     def log_files(self) -> list[StoredFile]:
-        statuses = self._files.listStatus(self._log.logPath())
+        folder = self._log.logPath()
+        statuses = folder.getFileSystem(self._log.newDeltaHadoopConf()).listStatus(folder)
         found = [
             _stored(
                 str(each.getPath().toString()), str(each.getPath().getName()), each.getLen(), each.getModificationTime()
@@ -54,10 +55,6 @@ class TableFolder:
 
     def delete(self, files: Iterable[StoredFile]) -> None:
         delete_files(self.session, (file.path for file in files))
-
-    @property
-    def _files(self) -> Any:
-        return self._log.logPath().getFileSystem(self._log.newDeltaHadoopConf())
 
 
 def _stored(path: str, name: str, size: int, modified_millis: int) -> StoredFile:

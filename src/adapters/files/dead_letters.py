@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +15,7 @@ from ...domain.errors import SourceChanged
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.collect import collect_small
 from ..records.dead_letters import records
-from ..records.decoder import Record, RecordDecoder
+from ..records.decoder import RecordDecoder
 from .splits import header, row_parser
 
 if TYPE_CHECKING:
@@ -45,12 +46,8 @@ class CsvDeadLetters:
         return cls(spec, {name: _header(Path(folder, name), spec) for name in names})
 
     def __call__(self, letters: Iterable[pa.RecordBatch], first: int) -> Iterator[pa.RecordBatch]:
-        for name, run in groupby(records(letters, first), _origin):
+        for name, run in groupby(records(letters, first), attrgetter("origin")):
             yield from RecordDecoder(self.spec, row_parser(self.headers[name], self.spec.csv)).batches(run)
-
-
-def _origin(record: Record) -> str:
-    return record.origin
 
 
 def _header(path: Path, spec: RecordSpec) -> list[str]:

@@ -15,7 +15,6 @@ from ...domain.errors import BadInput, ConfigError, SumOverflow, first_line
 from ...domain.ports import QueryEngine
 from ...domain.sql import parse_statement
 from ...domain.sql.parsing import quote
-from ...domain.sql.statement import Statement
 from ...domain.table.sums import overflow, read_overflow
 from ..polars.schema import collect, ddl_types, lazy, polars_schema, without_zone
 from .scan import scan_files, state
@@ -95,9 +94,7 @@ class DuckQueries(QueryEngine):
         return _in_range(_as_declared(pl.DataFrame(rows), plan), sql)
 
 
-@lru_cache(_KNOWN_QUERIES)
-def _parse(sql: str) -> Statement:
-    return parse_statement(sql)
+_parse = lru_cache(_KNOWN_QUERIES)(parse_statement)
 
 
 @lru_cache(_KNOWN_QUERIES)

@@ -6,6 +6,7 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -40,7 +41,8 @@ def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
             files = _files(path, format_)
             if most is None:
                 check_room(sum(file.stat().st_size for file in files))
-            rows = _as_spark_reads(_READERS[format_](files))
+            rows = _READERS[format_](files)
+            rows = rows.with_columns(_as_spark(name, dtype) for name, dtype in rows.collect_schema().items())
             found = (rows if most is None else rows.head(most)).collect()
     except pl.exceptions.PolarsError as error:
         raise ConfigError(
@@ -109,24 +111,16 @@ def _check_no_partitions(folder: Path) -> None:
             )
 
 
-def _csv(files: list[Path]) -> pl.LazyFrame:
-    return pl.scan_csv(files, infer_schema=False)
-
-
 def _json(files: list[Path]) -> pl.LazyFrame:
     rows = pl.scan_ndjson(files, infer_schema_length=None)
     return rows.select(sorted(rows.collect_schema().names()))
 
 
-def _parquet(files: list[Path]) -> pl.LazyFrame:
-    return pl.scan_parquet(files, hive_partitioning=False)
-
-
-_READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {"parquet": _parquet, "csv": _csv, "json": _json}
-
-
-def _as_spark_reads(rows: pl.LazyFrame) -> pl.LazyFrame:
-    return rows.with_columns(_as_spark(name, dtype) for name, dtype in rows.collect_schema().items())
+_READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {
+    "parquet": partial(pl.scan_parquet, hive_partitioning=False),
+    "csv": partial(pl.scan_csv, infer_schema=False),
+    "json": _json,
+}
 
 
 def _as_spark(name: str, dtype: pl.DataType) -> pl.Expr:

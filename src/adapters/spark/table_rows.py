@@ -86,7 +86,8 @@ class TableRows:
         error = F.coalesce(*errors)
         # A value or its text is null, and is left out of the JSON.
         texts = [named(text).alias(name) for name, text in unread.items() if name in own.values()]
-        usable = [F.when(error.isNull(), value).alias(name) for name, value in zip(self._declared, values, strict=True)]
+        declared = zip(self.spec.schema.names, values, strict=True)
+        usable = [F.when(error.isNull(), value).alias(name) for name, value in declared]
         return rows.select(
             *(usable if len(errors) > 1 else values),
             F.when(error.isNull(), F.lit(INSERT)).alias(ROW_KIND),
@@ -96,10 +97,6 @@ class TableRows:
             F.lit(None).cast("binary").alias(BYTES),
             error.alias(ERROR),
         )
-
-    @property
-    def _declared(self) -> tuple[str, ...]:
-        return self.spec.schema.names
 
     def _value(self, source: Column, found: spark_types.DataType, kind: DataType, what: str) -> Column:
         """A value in its declared type; of a nested one, each value inside, which must hold all values that are there.

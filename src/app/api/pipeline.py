@@ -18,7 +18,7 @@ from ...domain.errors import ConfigError, RetentionTooShort, VersionNotFound, pr
 from ...domain.ledger.label import Label
 from ...domain.ledger.ledger import BaseSnapshot, Ledger, Snapshot
 from ...domain.ledger.upkeep import Pin, Upkeep
-from ...domain.ports import BaseReading, Clock, FrameEngine, PushedFrame
+from ...domain.ports import BaseReading, FrameEngine, PushedFrame
 from ...domain.service.base import MOST_DAYS_AHEAD, ReadAt, Service
 from ...domain.source.bulk import BULK
 from ...domain.table.row_kind import ROW_KIND
@@ -83,11 +83,6 @@ class Pipeline(InProcess):
     def engine(self) -> FrameEngine:
         """The engine of its frames."""
         return self.runner.engine
-
-    @property
-    def clock(self) -> Clock:
-        """The clock of its runs."""
-        return self.runner.clock
 
     @property
     def ledger(self) -> Ledger:
@@ -302,7 +297,7 @@ class Pipeline(InProcess):
         default_cut = self.runner.service.default_cut
         if default_cut is None:
             raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
-        now, watermark = self.clock.now(), self.ledger.watermark
+        now, watermark = self.runner.clock.now(), self.ledger.watermark
         day = default_cut(watermark, now) if cut is None else read_day(cut)
         self._check_past(day, default_cut(None, now), "its watermark" if cut is None else "the cut")
         self.runner.do(partial(make_cut, day))

@@ -91,14 +91,6 @@ def _webhook(value: Any) -> str:
     return address
 
 
-def _path(value: Any) -> str:
-    return without_file_scheme(_text(value))
-
-
-def _local(value: Any) -> str:
-    return check_local(_text(value))
-
-
 def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(each, str) and each for each in value):
         raise ConfigError(f"{shown(value)} is not {TEXTS.expects}")
@@ -128,10 +120,6 @@ def _topic(value: Any) -> str:
     if not isinstance(value, str) or not fullmatch(_TOPIC_NAME, value) or value in {".", ".."}:
         raise ConfigError(f"{shown(value)} is not {TOPIC.expects}")
     return value
-
-
-def _topics(value: Any) -> tuple[str, ...]:
-    return tuple(map(_topic, _some_texts(value)))
 
 
 def _servers(value: Any) -> str:
@@ -280,8 +268,10 @@ _ANY_OBJECT: dict[str, Any] = {"type": "object", "additionalProperties": True}
 TEXT = Kind("a text", _text, json=_A_TEXT)
 COLUMN = one_text("the name of a column")
 SOURCE = one_text("the name of a source")
-PATH = Kind("a path, or a URI such as 's3a://bucket/lake'", _path, json=_A_TEXT)
-LOCAL_PATH = Kind("a local path", _local, json=_A_TEXT)
+PATH = Kind(
+    "a path, or a URI such as 's3a://bucket/lake'", lambda value: without_file_scheme(_text(value)), json=_A_TEXT
+)
+LOCAL_PATH = Kind("a local path", lambda value: check_local(_text(value)), json=_A_TEXT)
 LIMIT = Kind(SHARE_OR_ROWS, _limit, json={"type": ["string", "integer"]})
 _DISTINCT = {"type": "array", "items": _A_TEXT, "uniqueItems": True}
 TEXTS = Kind('a list of texts such as ["a", "b"]', _texts, None, json=_DISTINCT)
@@ -292,7 +282,12 @@ TOPIC = Kind(
     json={"type": "string", "pattern": f"^{_TOPIC_NAME}$"},
 )
 SERVERS = Kind("servers such as 'host:9092', separated by commas", _servers, json=_A_TEXT)
-TOPICS = Kind('at least one topic, such as ["a"]', _topics, None, json={**SOME_TEXTS.json, "items": TOPIC.json})
+TOPICS = Kind(
+    'at least one topic, such as ["a"]',
+    lambda value: tuple(map(_topic, _some_texts(value))),
+    None,
+    json={**SOME_TEXTS.json, "items": TOPIC.json},
+)
 ANY_TEXT = _of_type(str, "a text, which may be empty", json={"type": "string"})
 TEXT_OR_TEXTS = Kind(
     'a text, or a list of texts such as ["", "NULL"]',

@@ -27,10 +27,11 @@ from ....domain.errors import ConfigError, NotSupported, StoreUnavailable
 from ....domain.ports import SmallFiles
 from ...polars.file_errors import explain_write_errors
 from ...shared.object_store_errors import object_store_reason
+from ...shared.table_folders import is_hidden
 from ...shared.utf8 import KEEP_BYTES
 from ..stored_file import StoredFile
 from .endpoint import check_endpoint
-from .storage import Storage, bucket_address, is_hidden
+from .storage import Storage, bucket_address
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta, SuffixRange

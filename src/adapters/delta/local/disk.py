@@ -14,9 +14,10 @@ from attrs import frozen
 from ....domain.ports import SmallFiles
 from ...polars.file_errors import explain_write_errors
 from ...shared.local_files import LocalFiles, create, flush, translate_errors
+from ...shared.table_folders import is_hidden
 from ...shared.utf8 import KEEP_BYTES
 from ..stored_file import StoredFile
-from .storage import Storage, is_hidden
+from .storage import Storage
 
 
 @frozen

@@ -115,8 +115,3 @@ def bucket_address(path: str) -> str:
     ['s3://lake/tables', 'abfss://lake@bank.dfs.core.windows.net']
     """
     return _BUCKET.sub(lambda found: found[0].lower().replace("s3a", "s3"), path.rstrip("/"), count=1)
-
-
-def is_hidden(name: str) -> bool:
-    """Whether readers of tables pass over a file or folder; a folder ``_x=…`` is a partition."""
-    return name.startswith(".") or (name.startswith("_") and "=" not in name)

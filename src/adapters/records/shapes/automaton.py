@@ -188,7 +188,8 @@ class _Parser:
         part = self._next()
         if part in ("(", "(?:"):
             found = self._choice()
-            self._expect(")")
+            if not self._take(")"):
+                raise UnknownPattern("".join(self.parts))
             return found
         if part == "[":
             return self._class()
@@ -216,10 +217,6 @@ class _Parser:
         found = self._at < len(self.parts) and self.parts[self._at] == part
         self._at += found
         return found
-
-    def _expect(self, part: str) -> None:
-        if not self._take(part):
-            raise UnknownPattern("".join(self.parts))
 
     def _next(self) -> str:
         if self._at == len(self.parts):

@@ -108,7 +108,8 @@ class CumulateStep:
         return evolve(batch, prepared=evolve(ready, on_time=ready.on_time and self._persist(ready.on_time)))
 
     def _prepare(self, checked: nw.LazyFrame[Any], watermark_pane: int | None, batch: Batch) -> _Prepared:
-        result = self._find_late(checked, watermark_pane, batch)
+        # Replayed dead letters are late to the watermark only, not to one another.
+        result = self.lateness.find_late(checked, watermark_pane, in_order=not batch.replay, lanes=batch.lanes)
         profile = self._profile(result)
         on_time = result.rows.filter(nw.col(ERROR).is_null(), ~nw.col(LATE))
         return _Prepared(checked, result, profile, self._sum_up(on_time) if profile.good else None)
@@ -184,10 +185,6 @@ class CumulateStep:
         why = f"column {self.settings.event_time}: {limits}"
         reason = or_else(reason, beyond, why)
         return rows.with_columns(reason.alias(ERROR))
-
-    def _find_late(self, checked: nw.LazyFrame[Any], watermark_pane: int | None, batch: Batch) -> LatenessResult:
-        """Mark the late rows. Replayed dead letters are late to the watermark only, not to one another."""
-        return self.lateness.find_late(checked, watermark_pane, in_order=not batch.replay, lanes=batch.lanes)
 
     def _mark_dead(self, result: LatenessResult) -> nw.LazyFrame[Any]:
         """Return the rows with the error of each unusable one; with ``late = "drop"`` that includes late rows."""

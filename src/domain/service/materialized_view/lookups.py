@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import narwhals as nw
-from attrs import define, field, frozen
+from attrs import define, field
 
 from ...epoch.batch import KeyedInput
 from ...ledger.ledger import Snapshot
@@ -21,22 +21,6 @@ from .tables import Index, ViewTables, by
 _ROWS = "rows"
 
 
-@frozen(eq=False)
-class ExprEvaluator:
-    """Computes expressions over rows. The engine's SQL computes those that are not plain columns."""
-
-    queries: QueryEngine
-
-    def add_columns(self, rows: nw.LazyFrame[Any], named: Mapping[str, SourceExpr]) -> nw.LazyFrame[Any]:
-        """The rows with the values of these expressions as additional columns."""
-        plain = {name: expr for name, expr in named.items() if expr.column}
-        computed = {name: expr for name, expr in named.items() if not expr.column}
-        if computed:
-            listed = ", ".join(f"{expr.sql} AS `{name}`" for name, expr in computed.items())
-            rows = self.queries.query(f"SELECT *, {listed} FROM {_ROWS}", {_ROWS: rows})  # noqa: S608 - parsed, and quoted
-        return rows.with_columns(nw.col(str(expr.column)).alias(name) for name, expr in plain.items())
-
-
 @define(eq=False)
 class Lookups:
     """Reads the input rows that an epoch needs, without reading all rows of the inputs.
@@ -46,7 +30,7 @@ class Lookups:
         snapshot: the newest publication of the view. Its indexes describe the input rows before the changes.
         inputs: the inputs by name.
         changes: for each changed input the images of its changed rows, with ``_row_kind``; persisted.
-        evaluator: computes expressions over rows.
+        queries: computes expressions over rows that are not plain columns.
         engine: of the frames.
     """
 
@@ -54,7 +38,7 @@ class Lookups:
     snapshot: Snapshot
     inputs: Mapping[str, KeyedInput]
     changes: Mapping[str, nw.LazyFrame[Any]]
-    evaluator: ExprEvaluator
+    queries: QueryEngine
     engine: FrameCache
     _entries: dict[str, tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]] = field(init=False, factory=dict)
 
@@ -77,7 +61,7 @@ class Lookups:
             after = route.needed(number + 1)
             named = {name_of(expr): expr for expr in after if expr.read == hop.read and expr not in values}
             keys = {by(at): expr for at, expr in enumerate(exprs)}
-            found = self.evaluator.add_columns(found, {**named, **keys}).select(*named, *keys)
+            found = self.add_columns(found, {**named, **keys}).select(*named, *keys)
             carried = [name_of(value) for value in after if value in values]
             values = {value for value in after if value in values or value.read == hop.read}
             here = known.with_columns(column_of(value).alias(by(at)) for at, (value, _) in enumerate(hop.by))
@@ -105,16 +89,22 @@ class Lookups:
         if both and name in self.changes:
             old = self.changes[name].filter(removes(nw.col(ROW_KIND))).select(*columns)
             rows = nw.concat([rows, old])
-        exact = self.evaluator.add_columns(rows, named).join(wanted, on=list(named), how="semi")
+        exact = self.add_columns(rows, named).join(wanted, on=list(named), how="semi")
         return exact.select(*columns)
 
+    def add_columns(self, rows: nw.LazyFrame[Any], named: Mapping[str, SourceExpr]) -> nw.LazyFrame[Any]:
+        """The rows with the values of these expressions as additional columns."""
+        plain = {name: expr for name, expr in named.items() if expr.column}
+        computed = {name: expr for name, expr in named.items() if not expr.column}
+        if computed:
+            listed = ", ".join(f"{expr.sql} AS `{name}`" for name, expr in computed.items())
+            rows = self.queries.query(f"SELECT *, {listed} FROM {_ROWS}", {_ROWS: rows})  # noqa: S608 - parsed, and quoted
+        return rows.with_columns(nw.col(str(expr.column)).alias(name) for name, expr in plain.items())
+
     def _by_key(self, name: str, named: Mapping[str, SourceExpr], wanted: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        columns = {expr.column: each for each, expr in named.items() if expr.column in self._key(name)}
+        columns = {expr.column: each for each, expr in named.items() if expr.column in self.tables.keys[name]}
         keys = wanted.select(nw.col(each).alias(str(column)) for column, each in columns.items())
         return self.inputs[name].lookup(keys.unique())
-
-    def _key(self, name: str) -> Sequence[str]:
-        return self.tables.keys[name]
 
     def _by_index(self, index: Index, wanted: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """The rows that the index finds, by its entries before the changes or by those of the changed rows.
@@ -154,7 +144,7 @@ class Lookups:
     def _index_rows(self, index: Index, rows: nw.LazyFrame[Any], *more: str) -> nw.LazyFrame[Any]:
         named = {by(at): expr for at, expr in enumerate(index.exprs)}
         return (
-            self.evaluator.add_columns(rows, named)
+            self.add_columns(rows, named)
             .select(*index.table.schema.names, *more)
             .drop_nulls(subset=list(index.table.schema.names))
         )

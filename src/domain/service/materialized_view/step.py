@@ -19,7 +19,7 @@ from ...table.net_changes import net_changes, to_change
 from ...table.row_kind import ROW_KIND, removes
 from ...table.view_spec import ViewSpec
 from ..base import Step
-from .lookups import ExprEvaluator, Lookups
+from .lookups import Lookups
 from .names import name_of
 from .plan import ViewPlan
 from .routes import ReadRoutes, Routes
@@ -81,9 +81,7 @@ class ViewStep:
     ) -> Step:
         if not changed_inputs:
             return self._step({}, batch, plan, {CHANGED: 0, KEYS: 0, READ: 0, NET: 0})
-        lookups = Lookups(
-            self.tables, snapshot, _keyed_inputs(batch), changed_inputs, ExprEvaluator(self.queries), self.engine
-        )
+        lookups = Lookups(self.tables, snapshot, _keyed_inputs(batch), changed_inputs, self.queries, self.engine)
         keys = self.engine.persist(nw.concat(list(self._affected_keys(lookups))).unique())
         parts = {name: self.engine.persist(self._needed_rows(name, keys, lookups)) for name in self.routes.inputs}
         scope = list(self.routes.scope)
@@ -113,7 +111,7 @@ class ViewStep:
     def _traced_keys(self, read: ReadRoutes, images: nw.LazyFrame[Any], lookups: Lookups) -> nw.LazyFrame[Any]:
         assert read.upward is not None  # else its changes are declared
         start = {name_of(expr): expr for expr in read.upward.start}
-        values = lookups.evaluator.add_columns(images, start).select(*start).unique()
+        values = lookups.add_columns(images, start).select(*start).unique()
         found = lookups.follow(read.upward, values, both=True)
         return found.select(nw.col(by(at)).alias(name) for at, name in enumerate(self.routes.scope))
 
@@ -155,7 +153,7 @@ class ViewStep:
         else:
             net = self.engine.persist(net_changes(snapshot.read(table), rows, self.settings.key))
             changes = {table: to_change(net, self.view)}
-        lookups = Lookups(self.tables, snapshot, _keyed_inputs(batch), {}, ExprEvaluator(self.queries), self.engine)
+        lookups = Lookups(self.tables, snapshot, _keyed_inputs(batch), {}, self.queries, self.engine)
         for index in self.tables.indexes.values():
             changes[index.table.name] = lookups.build_index(index)
         return self._step(changes, batch, plan, {CHANGED: changed})

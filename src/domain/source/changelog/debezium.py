@@ -176,7 +176,7 @@ class DebeziumDecoder(ChangeDecoder):
         if type(op) is not str or (rows := self._rows.get(op)) is None:
             raise Undecodable(f"op: one of Debezium's wanted (rows without an envelope are json), not {shown(op)}")
         source = source_of(message)
-        if not self._wanted(source):
+        if not self._tables.want(source.get("schema") or source.get("db"), source.get("table")):
             return NO_ROWS
         if self.spec.needs_commit_order:
             check_commit_order(_positioned(source))
@@ -185,9 +185,6 @@ class DebeziumDecoder(ChangeDecoder):
     def metadata(self, message: Message) -> list[Any]:
         change, _ = opened(message)
         return self._undescribed.metadata(change or {})
-
-    def _wanted(self, source: Message) -> bool:
-        return self._tables.want(source.get("schema") or source.get("db"), source.get("table"))
 
     def _images(self, schema: object) -> Images:
         """The `Images` for a message schema; cached as long as the schema is the same object."""
