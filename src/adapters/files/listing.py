@@ -156,10 +156,6 @@ def _planned(offsets: OffsetRange) -> dict[str, int]:
 _NOTHING = _Read("", 0, {})
 
 
-def _stored_bytes(path: Path) -> EpochSize:
-    return EpochSize(bytes=path.stat().st_size)
-
-
 @frozen
 class Listing:
     """The present files of a directory.
@@ -175,7 +171,9 @@ class Listing:
     settings: FilesSettings
     format: str
     pass_over: Callable[[list[str]], None] = field(default=lambda _names: None, eq=False)
-    measure: Callable[[Path], EpochSize | None] = field(default=_stored_bytes, eq=False)
+    measure: Callable[[Path], EpochSize | None] = field(
+        default=lambda path: EpochSize(bytes=path.stat().st_size), eq=False
+    )
     _last: LastListing = field(init=False, factory=LastListing, eq=False)
 
     @property

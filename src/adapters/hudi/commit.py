@@ -105,6 +105,7 @@ def write(commit_input: CommitInput, path: str, definition: Definition, metadata
 def table_settings(definition: Definition) -> dict[str, str]:
     """The settings of every write to a table."""
     spec = definition.spec
+    generator = "SimpleKeyGenerator" if spec.partition_by else "NonpartitionedKeyGenerator"
     settings = _UPKEEP_ON_REQUEST | _SMALL_COMMITS
     settings |= {
         "hoodie.table.name": definition.hudi_name,
@@ -113,7 +114,7 @@ def table_settings(definition: Definition) -> dict[str, str]:
         "hoodie.datasource.write.commitmeta.key.prefix": METADATA_PREFIX,
         # The later commit wins: commits are fenced, so their order is the order of the epochs.
         "hoodie.record.merge.mode": "COMMIT_TIME_ORDERING",
-        "hoodie.datasource.write.keygenerator.class": f"org.apache.hudi.keygen.{_key_generator(definition)}",
+        "hoodie.datasource.write.keygenerator.class": f"org.apache.hudi.keygen.{generator}",
     }
     if spec.partition_by:
         settings["hoodie.datasource.write.partitionpath.field"] = PARTITION
@@ -121,10 +122,6 @@ def table_settings(definition: Definition) -> dict[str, str]:
         record_key = f"{KEY},{SEQUENCE}" if definition.folded else KEY
         settings |= {"hoodie.datasource.write.recordkey.field": record_key} | _index(definition)
     return settings
-
-
-def _key_generator(definition: Definition) -> str:
-    return "SimpleKeyGenerator" if definition.spec.partition_by else "NonpartitionedKeyGenerator"
 
 
 def by_key(definition: Definition) -> dict[str, str] | None:

@@ -71,7 +71,7 @@ def compact(
     """
     with locked(folder, UPKEEP), upkeep_client(folder, timeline, definition, policy.settings) as client:
         planning = partial(_planning, folder, timeline, definition)
-        folding = partial(_refold_if_due, timeline, policy, refold) if definition.folded else _always
+        folding = partial(_refold_if_due, timeline, policy, refold) if definition.folded else lambda: True
         logged = definition.table_type is TableType.MERGE_ON_READ
         folded = logged and _compact_logs(planning(), timeline, client, folding)
         if logged and not definition.resized:
@@ -99,10 +99,6 @@ def _refold_if_due(timeline: Timeline, policy: CompactionPolicy, refold: Callabl
         refold()
         return True
     return unfolded == 0
-
-
-def _always() -> bool:
-    return True
 
 
 def _compact_logs(

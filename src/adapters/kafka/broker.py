@@ -119,7 +119,7 @@ class TopicReader:
         return found
 
     def _comparable(self, topics: Mapping[str, Topic]) -> dict[str, str]:
-        if not self.settings.compares_ids:
+        if self.settings.topic_ids == "ignore":
             return {}
         return {name: topic.id for name, topic in topics.items() if topic.id != NO_ID}
 

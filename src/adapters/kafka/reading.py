@@ -99,7 +99,8 @@ class Reading:
         Raises:
             KafkaException: a message tells an error that assigning its partition again does not mend.
         """
-        failed = [each for each in messages if (error := each.error()) and not _is_end(error)]
+        end = KafkaError._PARTITION_EOF
+        failed = [each for each in messages if (error := each.error()) and error.code() != end]
         for each in failed:
             if each.topic() is not None:
                 self._assign_again(each)
@@ -171,10 +172,6 @@ def _by_partition(messages: list[Message]) -> Iterable[tuple[Partition, list[Mes
     partitions = zip(topics, numbers, strict=True)
     grouped = groupby(zip(partitions, messages, strict=True), itemgetter(0))
     return [(partition, [message for _, message in pairs]) for partition, pairs in grouped]
-
-
-def _is_end(error: KafkaError) -> bool:
-    return error.code() == KafkaError._PARTITION_EOF
 
 
 def _offsets(messages: list[Message]) -> list[int]:

@@ -60,11 +60,6 @@ class KafkaSettings:
         return f"the source of Kafka topics {', '.join(self.topics)}"
 
     @property
-    def compares_ids(self) -> bool:
-        """Whether a topic that was created again is noticed by its id."""
-        return self.topic_ids == "check"
-
-    @property
     def limit(self) -> EpochSize:
         if self.max_rows_per_epoch is None and self.max_bytes_per_epoch is None:
             return _USUAL

@@ -22,7 +22,9 @@ _ZEROS = r"\.?0*$"
 def json_rows(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> Iterator[list[Cell]]:
     """The rows of `cell_frames`, each with its values; NaN and infinities are strings."""
     for cells in cell_frames(frame, schema, engine):
-        columns = (map(show_value, column.to_list()) if _has_numbers(column.dtype) else column for column in cells)
+        # Those that are, or may have inside, floating-point numbers.
+        numbers = {name for name, dtype in cells.schema.items() if dtype.is_float() or dtype.is_nested()}
+        columns = (map(show_value, column.to_list()) if column.name in numbers else column for column in cells)
         yield from map(list, zip(*columns, strict=True))
 
 
@@ -89,8 +91,3 @@ _CONVERTED: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "decimal": lambda value: value.cast(pl.String),
     "binary": lambda value: value.bin.encode("base64"),
 }
-
-
-def _has_numbers(dtype: pl.DataType) -> bool:
-    """Whether values of a type are, or may have inside, floating-point numbers."""
-    return dtype.is_float() or dtype.is_nested()

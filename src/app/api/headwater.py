@@ -216,7 +216,7 @@ class Headwater(Declarations, ViewReader):
         for runner in list(self._runners.values()):  # another thread may be making one
             runner.stop()
         if self._load:
-            self._load.stop()
+            self._load.loader.stop()
         self._clock.wake()
 
     def upkeep(self, pipeline: str) -> Upkeep:

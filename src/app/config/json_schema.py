@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
@@ -96,13 +96,9 @@ def _of_kind(kind: Kind) -> dict[str, Any]:
         inner = kind.inside({_ANY: {}})
         table = _named(_of_kind(inner[_ANY].kind)) if _ANY in inner else _table(inner)
         return table if kind.json.get("type") == "object" else {"anyOf": [dict(kind.json), table]}
-    if kind.from_text is not None and "string" not in _types(kind.json.get("type", "string")):
+    if kind.from_text is not None and "string" not in kind.json.get("type", "string"):
         return {"anyOf": [dict(kind.json), _FROM_ENVIRONMENT]}
     return dict(kind.json)
-
-
-def _types(given: str | Iterable[str]) -> tuple[str, ...]:
-    return (given,) if isinstance(given, str) else tuple(given)
 
 
 def _shown(default: Any) -> Any:

@@ -209,10 +209,6 @@ class Bootstrap:
         self._clean_up()
         return published
 
-    def stop(self) -> None:
-        """Ask the load to end after the current chunk."""
-        self.loader.stop()
-
     def _check_tables(self) -> None:
         """Check, before the first chunk, that each table has something to read; else its topic would be left out."""
         if self.loader.ledger.latest is None and (empty := self.history.empty_topics(Now(self.runner.clock.now()))):

@@ -161,7 +161,7 @@ class ViewInputs(Source):
         ahead = max(marks, key=lambda name: marks[name])
         for name, mark in marks.items():
             if marks[ahead] - mark > self.settings.lag:
-                behind = show_duration(_whole_seconds(marks[ahead] - mark))
+                behind = show_duration(timedelta(seconds=int((marks[ahead] - mark).total_seconds())))
                 text = f"input {name} lags {behind} behind {ahead}: the view is held back at {format_time(mark)}"
                 yield Alarm(text, f"input {name} lags")
 
@@ -214,7 +214,8 @@ class ViewInputs(Source):
             shown = {moment for _, moment in self._moments(name) if moment <= limit}
             common = shown if common is None else common & shown
             if not common:
-                since = " since it was edited" if self._was_edited(name) else ""
+                edited = any(self._service(name).recomputes(each.fingerprint) for each in self._known(name))
+                since = " since it was edited" if edited else ""
                 return Blocker(
                     name,
                     f"it has no publication up to {format_time(limit)}{since} at a moment that the other views share;"
@@ -240,10 +241,6 @@ class ViewInputs(Source):
                 return
             if (moment := service.exact_as_of(publication)) is not None:
                 yield publication, moment
-
-    def _was_edited(self, name: str) -> bool:
-        """Whether some of the publications of a view are of other settings."""
-        return any(self._service(name).recomputes(each.fingerprint) for each in self._known(name))
 
     def _known(self, name: str) -> Iterable[Publication]:
         return self._pipelines.ledger(self.settings.inputs[name].pipeline).known(_LOOK_BACK)
@@ -385,7 +382,3 @@ class ViewInputs(Source):
 
 def _expired(name: str, limit: datetime) -> Blocker:
     return Blocker(name, f"its publications up to {format_time(limit)} have expired; let it keep more (retain)")
-
-
-def _whole_seconds(span: timedelta) -> timedelta:
-    return timedelta(seconds=int(span.total_seconds()))

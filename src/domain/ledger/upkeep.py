@@ -130,7 +130,8 @@ class Upkeep:
         verdicts, now = self.verdicts(as_of), self.ledger.clock.now()
 
         def expire(table: str) -> Expiry:
-            return self.keeper.expire(table, _versions_to_keep(table, verdicts), now=now, dry_run=dry_run)
+            kept = {each.commit.version for each in verdicts if each.table == table and each.reasons}
+            return self.keeper.expire(table, kept, now=now, dry_run=dry_run)
 
         return list(self._each_table(expire).values())
 
@@ -276,7 +277,3 @@ def _versions_held(leases: Iterable[Lease]) -> dict[str, set[tuple[str, str]]]:
     for lease in leases:
         held[lease.id].add((lease.table, lease.version))
     return held
-
-
-def _versions_to_keep(table: str, verdicts: Sequence[Verdict]) -> set[Version]:
-    return {each.commit.version for each in verdicts if each.table == table and each.reasons}

@@ -162,10 +162,6 @@ def _apart_sql(node: exp.Expr) -> exp.Expr:
     return call("hw_days_apart", cast_to(node.this, DATE), cast_to(node.expression, DATE))
 
 
-def _date_sql(node: exp.Expr) -> exp.Expr:
-    return cast_to(node.this, DATE)
-
-
 def _cast_sql(node: exp.Expr) -> exp.Expr:
     wanted = type_of(node)
     if node.args.get("safe"):
@@ -300,7 +296,7 @@ RENDERINGS: dict[type[exp.Expr], Render] = {
     exp.DateTrunc: _truncated_sql,
     exp.TsOrDsAdd: _called_with("hw_days_later", this=DATE, expression=INT),
     exp.DateDiff: _apart_sql,
-    exp.TsOrDsToDate: _date_sql,
+    exp.TsOrDsToDate: lambda node: cast_to(node.this, DATE),
     exp.LastDay: _called_with("last_day", this=DATE),
     exp.AddMonths: _called_with("hw_months_later", this=DATE, expression=INT),
     exp.Cast: _cast_sql,
