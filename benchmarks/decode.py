@@ -72,7 +72,7 @@ def _on_spark(raws: list[bytes], spec: RecordSpec, runs: int) -> list[float]:
     from headwater.adapters.spark.jvm import java_class
     from headwater.adapters.spark.session import open_session
 
-    session = open_session({"spark.master": "local[1]", "spark.driver.memory": "2g"}, app_name="decode")
+    session = open_session({"spark.master": "local[1]", "spark.driver.memory": "2g"})
     session.sparkContext.setLogLevel("ERROR")
     file = _FOLDER / f"{spec.format}.parquet"
     pl.DataFrame({"value": raws}).write_parquet(file)

@@ -86,7 +86,6 @@ def program_session(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
         packages=[*delta.PACKAGES, *hudi.PACKAGES, KAFKA_PACKAGE, *drivers],
         extensions=[*delta.EXTENSIONS, *hudi.EXTENSIONS],
         defaults={**delta.SETTINGS, **hudi.SETTINGS},
-        app_name="headwater-tests",
     )
     session.sparkContext.setLogLevel("ERROR")
     gc.freeze()  # what is there by now stays, and need not be looked at after each test

@@ -53,7 +53,6 @@ def open_session(
     packages: Sequence[str] = (),
     extensions: Sequence[str] = (),
     defaults: Mapping[str, str] | None = None,
-    app_name: str = "headwater",
 ) -> SparkSession:
     """The running session, or a new one.
 
@@ -68,7 +67,6 @@ def open_session(
         packages: Maven coordinates that the table format and the sources need.
         extensions: session extensions that they need.
         defaults: further settings that they need.
-        app_name: the name of the application in Spark's own tools.
 
     Raises:
         ConfigError: the running session was started without one of the extensions, or its JVM in a locale that changes
@@ -87,7 +85,6 @@ def open_session(
         {name: FIXED[name] for name in _NEEDED},
         packages,
         extensions,
-        app_name,
     )
     session = _start(wanted)
     remember_names(session)

@@ -55,7 +55,6 @@ class Wanted:
         needs: settings that results depend on; only `chosen` overrides them.
         packages: required Maven coordinates.
         extensions: required session extensions.
-        app_name: the application's name if none is set.
     """
 
     chosen: Mapping[str, str]
@@ -63,7 +62,6 @@ class Wanted:
     needs: Mapping[str, str]
     packages: Sequence[str]
     extensions: Sequence[str]
-    app_name: str
 
     def over(self, given: Mapping[str, str], *, is_launched: bool = False) -> dict[str, str]:
         """All settings of the session.
@@ -74,7 +72,7 @@ class Wanted:
         """
         chosen = {name: value for name, value in self.chosen.items() if not (is_launched and name in _AT_LAUNCH)}
         named = {name: value for name, value in given.items() if (name, value) != (_APP_NAME, _NAME_OF_NONE)}
-        merged = {_APP_NAME: self.app_name, **self.defaults, **named, **self.needs, **chosen}
+        merged = {_APP_NAME: "headwater", **self.defaults, **named, **self.needs, **chosen}
         merged[EXTENSIONS] = join(self.extensions, merged.get(EXTENSIONS))
         if not is_launched:
             merged[PACKAGES] = join(self.packages, merged.get(PACKAGES))

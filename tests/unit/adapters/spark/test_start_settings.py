@@ -25,7 +25,7 @@ HOSTS = {"spark.driver.host", "spark.driver.bindAddress"}
 
 
 def _wanted(chosen: dict[str, str] | None = None) -> Wanted:
-    return Wanted(chosen or {}, LOCAL, UTC, ["our:jar:1"], ["our.Extension"], "headwater")
+    return Wanted(chosen or {}, LOCAL, UTC, ["our:jar:1"], ["our.Extension"])
 
 
 @pytest.fixture(autouse=True)
