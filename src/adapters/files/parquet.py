@@ -72,14 +72,11 @@ def _batches(
     file: pq.ParquetFile, path: Path, groups: range, columns: list[str], rows_a_batch: int
 ) -> Iterator[pa.RecordBatch]:
     # Arrow has a dictionary for each row group, and cannot read those inside of nested values together.
-    apart = any(_has_dictionary_inside(file.schema_arrow.field(each).type) for each in columns)
+    kinds = [file.schema_arrow.field(each).type for each in columns]
+    apart = any(pa.types.is_nested(kind) and "dictionary<" in str(kind) for kind in kinds)
     with _explain_damage(path, "is damaged"):
         for some in ([each] for each in groups) if apart else [list(groups)]:
             yield from file.iter_batches(rows_a_batch, row_groups=some, columns=columns)
-
-
-def _has_dictionary_inside(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_nested(kind)) and "dictionary<" in str(kind)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
+from itertools import starmap
 from typing import Any, TypeAlias
 
 import narwhals as nw
@@ -48,10 +49,6 @@ class Chunk:
     number: int
     piece: Piece
 
-    @classmethod
-    def all_of(cls, pairs: Any) -> tuple[Chunk, ...]:
-        return tuple(cls(number, piece) for number, piece in pairs)
-
 
 @frozen
 class Progress:
@@ -74,7 +71,7 @@ class Progress:
         """The progress in offsets; None: nothing is done."""
         if offsets is None:
             return cls()
-        left, reads = Chunk.all_of(offsets["left"]), Chunk.all_of(offsets["reads"])
+        left, reads = (tuple(starmap(Chunk, offsets[name])) for name in ("left", "reads"))
         return cls(offsets["next"], offsets["frontier"], left, reads)
 
     @property
@@ -171,7 +168,8 @@ class Chunks:
 
     def _sort(self, chunk: Chunk, reads: list[Chunk], left: list[Chunk], *, doubtful: bool) -> None:
         """Add a chunk to those that are read, or to those that wait."""
-        waits = len(reads) >= self.at_once or self._pausing(chunk.number)
+        failure = self._failures.get(chunk.number)
+        waits = len(reads) >= self.at_once or (failure is not None and failure.pausing())
         found = None if waits else self._try(chunk, doubtful=doubtful)
         if found is None:
             left.append(chunk)
@@ -186,10 +184,6 @@ class Chunks:
             return Chunk(chunk.number, piece)
         self._failures[chunk.number] = Failure.after(self._failures.get(chunk.number), reason)
         return None
-
-    def _pausing(self, number: int) -> bool:
-        failure = self._failures.get(number)
-        return failure is not None and failure.pausing()
 
 
 def is_due(spec: BulkSpec, watermark: datetime | None) -> bool:

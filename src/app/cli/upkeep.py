@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from itertools import chain, groupby, islice
 from operator import attrgetter
 from typing import TYPE_CHECKING
@@ -18,7 +18,7 @@ from ...domain.ledger.upkeep import PublishedVersion, Upkeep
 from ...domain.table.schema import Schema
 from ..api import Headwater
 from ..read.moments import Moment
-from ..run.progress import moment, tables_at
+from ..run.progress import moment, show_time, tables_at
 from .arguments import ANY_PIPELINE, FORMAT, PIPELINE, command, count, positive_duration, version
 from .console import print_message
 from .durable import open_durable
@@ -111,12 +111,8 @@ def versions(*, config: str, pipeline: str, limit: int | None, form: str) -> Non
 def _version_row(found: PublishedVersion, label: Label | None) -> list[Cell]:
     publication = found.publication
     named = [publication.epoch.number, None if label is None else str(label)]
-    times = [format_time(publication.published_at), _moment_or_null(found.superseded_at)]
+    times = [format_time(publication.published_at), show_time(found.superseded_at)]
     return [*named, *times, found.readable, ", ".join(found.leases), tables_at(publication)]
-
-
-def _moment_or_null(time: datetime | None) -> str | None:
-    return None if time is None else format_time(time)
 
 
 @command
@@ -133,7 +129,7 @@ def explain_retention(*, config: str, pipeline: str | None, limit: int | None, f
 
 def _verdict_row(verdict: Verdict) -> list[Cell]:
     state = "expired" if verdict.expired else "may go" if verdict.may_go else "kept"
-    times = [format_time(verdict.commit.committed_at), _moment_or_null(verdict.superseded_at)]
+    times = [format_time(verdict.commit.committed_at), show_time(verdict.superseded_at)]
     until = f"after {' and '.join(verdict.until)}" if verdict.until else None
     return [verdict.table, verdict.commit.version, *times, state, "; ".join(verdict.reasons), until]
 

@@ -36,6 +36,11 @@ def moment(time: datetime | None) -> str:
     return format_second(time) if time else "-"
 
 
+def show_time(time: datetime | None) -> str | None:
+    """As `format_time`; None for None."""
+    return None if time is None else format_time(time)
+
+
 def exact_moment(time: datetime) -> str:
     """Format a time to the microsecond, in UTC: for programs, which compare and subtract it, or give it back."""
     return time.astimezone(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z")

@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import narwhals as nw
 from attrs import define, field, frozen
 
 from ...domain.epoch.epoch import Publication
 from ...domain.errors import EpochConflict, SinkChanged, VersionExpired
-from ...domain.ledger.ledger import Ledger, Snapshot
+from ...domain.ledger.ledger import Ledger
 from ...domain.ports import FrameEngine, Receipt, StreamSink
 from ...domain.service.base import Edits, ReadAt, Service
 from ...domain.table.row_kind import INSERT, ROW_KIND
@@ -115,7 +115,8 @@ class SinkPublisher:
     def _publish(self, ledger: Ledger, before: Publication | None, after: Publication) -> None:
         try:
             if before is None:
-                changes = self._all_rows(ledger.snapshot(after))
+                rows = self.service.view(self.view, ReadAt(ledger.snapshot(after)))
+                changes = rows.with_columns(nw.lit(INSERT).alias(ROW_KIND))
             else:
                 check_unedited(self.service, self.view, before, stored=self.table is not None)
                 at = ledger.snapshot(before), ledger.snapshot(after)
@@ -127,9 +128,6 @@ class SinkPublisher:
             raise _expired(ledger.pipeline, before.epoch.number) from error
         finally:
             self.engine.release()
-
-    def _all_rows(self, snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        return self.service.view(self.view, ReadAt(snapshot)).with_columns(nw.lit(INSERT).alias(ROW_KIND))
 
 
 def is_ahead(held: Receipt, latest: Publication | None) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from threading import Lock, get_ident
-from types import TracebackType
 from typing import Self
 
 from attrs import define, field
@@ -29,9 +28,7 @@ class Turn:
         self._depth += 1
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._depth -= 1
         if self._depth == 0:
             self._owner = None

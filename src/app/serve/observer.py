@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 from attrs import define, field
 
 from ...domain.epoch.epoch import Publication
-from ...domain.epoch.watermark import format_time
 from ...domain.source import dead_letter
 from ..api import Headwater
 from ..api.curve import read_curves
 from ..api.pipeline import Answer
 from ..api.status import StatusTable
+from ..run.progress import show_time
 from ..run.report import EpochReport
 from ..services.kind import find_inputs
 
@@ -64,7 +64,7 @@ class Observer:
             {**dict(zip(table.columns.names, row, strict=True)), "service": service}
             for row, service in zip(table.rows, services, strict=True)
         ]
-        return {"time": _text(datetime.now(UTC)), "backend": deployment.backend.name, "pipelines": rows}
+        return {"time": show_time(datetime.now(UTC)), "backend": deployment.backend.name, "pipelines": rows}
 
     def graph(self) -> dict[str, Any]:
         """Sources, pipelines and sinks, and what flows between them."""
@@ -102,8 +102,8 @@ class Observer:
                 {
                     "epoch": each.publication.epoch.number,
                     "label": None if (named := label(each.publication)) is None else str(named),
-                    "published": _text(each.publication.published_at),
-                    "superseded": _text(each.superseded_at),
+                    "published": show_time(each.publication.published_at),
+                    "superseded": show_time(each.superseded_at),
                     "readable": each.readable,
                     "leases": list(each.leases),
                 }
@@ -139,7 +139,7 @@ class Observer:
         """The highest curves of cumulate windows."""
         with self._lock:
             found = read_curves(self.headwater, name, measure=measure, groups=groups)
-        steps = [_text(step) for step in found.steps]
+        steps = [show_time(step) for step in found.steps]
         return {
             "title": found.title,
             "measure": found.measure,
@@ -175,16 +175,12 @@ def _epochs(found: list[Publication], phases: Mapping[int, Mapping[str, float]])
         letters = tally.dead_letters - (former.dead_letters if former else 0) if tally and known else None
         yield {
             "epoch": each.epoch.number,
-            "began": _text(each.began_at),
-            "published": _text(each.published_at),
-            "watermark": _text(each.watermark),
+            "began": show_time(each.began_at),
+            "published": show_time(each.published_at),
+            "watermark": show_time(each.watermark),
             "seconds": seconds,
             "rows": rows,
             "dead_letters": letters,
             "phases": dict(phases.get(each.epoch.number, {})),
         }
         before = each
-
-
-def _text(time: datetime | None) -> str | None:
-    return None if time is None else format_time(time)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
 
 from ...domain.service.measures import Measure
 from ..deployment.deployment import SourceSettings
@@ -26,7 +26,8 @@ def measures(table: Section, source: SourceSettings, *, estimates: bool = False)
     for name in table.names("measures"):
         at = ("measures", name)
         values = table.inner(_MEASURE, *at).values if table.is_table(*at) else {"measure": table.text(*at)}
-        yield table.build(lambda: _measure(name, values, source, estimates=estimates), *at)  # noqa: B023 - called at once
+        parse = partial(Measure.parse, name, values["measure"], values.get("where"), source.records.rows)
+        yield table.build(partial(parse, estimates=estimates), *at)
 
 
 def check_old_images(table: Section, source: SourceSettings) -> None:
@@ -42,7 +43,3 @@ def check_old_images(table: Section, source: SourceSettings) -> None:
             " database log whole rows; a pipeline that identifies rows by a key may read a second source with it",
             "source",
         )
-
-
-def _measure(name: str, values: Mapping[str, Any], source: SourceSettings, *, estimates: bool) -> Measure:
-    return Measure.parse(name, values["measure"], values.get("where"), source.records.rows, estimates=estimates)

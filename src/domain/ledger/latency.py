@@ -92,20 +92,14 @@ def versions(
         read: by version, the last epoch read of each input.
         inputs: the known publications of each input, by epoch; older epochs are ignored.
     """
-    return Span.over(_ages(published, read, inputs))
-
-
-def _ages(
-    published: Sequence[Publication],
-    read: Mapping[int, Mapping[str, int | None]],
-    inputs: Mapping[str, Mapping[int, Publication]],
-) -> Iterator[timedelta]:
-    for version, before in pairwise(published):
-        now, then = read[version.epoch.number], read[before.epoch.number]
-        for name, until in now.items():
-            for publication in _new(inputs.get(name, {}), then.get(name), until):
-                if publication.began_at:
-                    yield version.published_at - publication.began_at
+    ages = (
+        version.published_at - publication.began_at
+        for version, before in pairwise(published)
+        for name, until in read[version.epoch.number].items()
+        for publication in _new(inputs.get(name, {}), read[before.epoch.number].get(name), until)
+        if publication.began_at
+    )
+    return Span.over(ages)
 
 
 def _new(known: Mapping[int, Publication], after: int | None, until: int | None) -> Iterator[Publication]:

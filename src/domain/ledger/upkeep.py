@@ -7,7 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from secrets import token_hex
-from types import TracebackType
 from typing import Self, TypeVar
 
 from attrs import field, frozen
@@ -62,9 +61,7 @@ class Pin:
             )
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.release()
 
 

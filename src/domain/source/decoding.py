@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ..table.fingerprint import CHANGES
-from ..table.schema import TIMES, DataType
+from ..table.schema import TIMES
 from .changelog.settings import CHANGE_FORMATS, DEBEZIUM
 from .csv_format import CsvFormat
 from .record_spec import RecordSpec
@@ -35,7 +35,8 @@ def key_decoding(records: RecordSpec | None, columns: Iterable[str]) -> dict[str
         return {}
     named, found = {each.lower() for each in columns}, {}
     used = [each for each in records.schema.columns if each.name.lower() in named]
-    if any(_has_time(each.type) for each in used if each.name not in records.changes.metadata):
+    types = [each.type for each in used if each.name not in records.changes.metadata]
+    if any(leaf.name in TIMES for type_ in types for _, leaf in type_.leaves()):
         found["time_zone"] = records.time_zone
         if records.format == DEBEZIUM:
             found["time_unit"] = records.changes.time_unit or "by size"
@@ -60,10 +61,6 @@ def subtracted_decoding(records: RecordSpec | None, columns: Iterable[str]) -> d
         return {**_kind(records), CHANGES: "no"}
     csv = _csv(records.csv) if records.format == "csv" else {}
     return {**key_decoding(records, columns), **csv, **_kind(records), CHANGES: "yes"}
-
-
-def _has_time(type_: DataType) -> bool:
-    return any(leaf.name in TIMES for _, leaf in type_.leaves())
 
 
 def _kind(records: RecordSpec) -> dict[str, str]:

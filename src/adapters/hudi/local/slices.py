@@ -41,7 +41,8 @@ def slices(
             on.
     """
     # First of all: of an instant that completes from now on, neither its files count nor what it replaces.
-    completed = _completed(root)
+    instants = (_COMPLETED.fullmatch(each.name) for each in (root / _TIMELINE).iterdir())
+    completed = {found[1] for found in instants if found}
     first = min(completed, default="")
     replaced = {group: instant for group, instant in find_replaced().items() if instant in completed}
     for folder in folders:
@@ -54,10 +55,6 @@ def slices(
             later = [each for each in logs if since < each[0] <= version and (each[0] in completed or each[0] < first)]
             if begun or later:
                 yield Slice(bases.get(since), tuple(path for _, _, path in sorted(later)))
-
-
-def _completed(root: Path) -> set[str]:
-    return {found[1] for each in (root / _TIMELINE).iterdir() if (found := _COMPLETED.fullmatch(each.name))}
 
 
 def _groups(folder: Path) -> Mapping[str, tuple[dict[str, Path], list[tuple[str, int, Path]]]]:
