@@ -340,10 +340,6 @@ class Database:
         quoted = "'" + text.replace("'", "''") + "'"
         return f"{{d {quoted}}}" if column.type.name == "date" and kind == "oracle" else quoted
 
-    @property
-    def _dialect(self) -> Any:
-        return java_class(self.session, f"{_SPARKS}.jdbc.JdbcDialects").get(self.settings.spark_url)
-
     def _factory(self) -> Any:
         """Spark's own connection factory, which finds drivers among the session's jars."""
         given = java_class(self.session, "java.util.HashMap")()
@@ -351,10 +347,9 @@ class Database:
             given.put(name, value)
         options = java_class(self.session, f"{_SPARKS}.execution.datasources.jdbc.JDBCOptions")
         utils = java_class(self.session, "org.apache.spark.api.python.PythonUtils")
+        dialect = java_class(self.session, f"{_SPARKS}.jdbc.JdbcDialects").get(self.settings.spark_url)
         # It requires a table name, but none is used here.
-        return self._dialect.createConnectionFactory(
-            options(self.settings.spark_url, "nothing", utils.toScalaMap(given))
-        )
+        return dialect.createConnectionFactory(options(self.settings.spark_url, "nothing", utils.toScalaMap(given)))
 
 
 def _plain(text: str, column: KeyColumn) -> Value:

@@ -116,7 +116,8 @@ class RecordDecoder:
                     _add_each(lines, raw, position, origin, rows)
                     continue
             except (Undecodable, RecursionError) as refusal:
-                rows, error = ((only, self._refused(raw), None),), _reason(refusal)
+                rows = ((only, self._refused(raw), None),)
+                error = "nested too deeply" if isinstance(refusal, RecursionError) else str(refusal)
             if raw and self.show:
                 lines.add(self.show(raw), position, origin, rows, error, original=raw)
             else:
@@ -150,11 +151,6 @@ def _add_each(lines: Lines, raw: bytes, position: int, origin: str, rows: Sequen
     texts = [to_json({**whole, **(row[2] or {})}) for row in rows]
     for at, (text, row) in enumerate(zip(texts, rows, strict=True), position):
         lines.add(text.encode(), at, origin, (row,))
-
-
-def _reason(refusal: Exception) -> str:
-    """Why a record cannot be decoded."""
-    return "nested too deeply" if isinstance(refusal, RecursionError) else str(refusal)
 
 
 def _of_kind(rows: Rows, kind: str) -> Rows:

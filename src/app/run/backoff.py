@@ -8,11 +8,6 @@ from datetime import timedelta
 from attrs import frozen
 
 
-def no_jitter() -> float:
-    """Wait as long as allowed; for tests."""
-    return 1.0
-
-
 @frozen
 class Backoff:
     """Exponential backoff with a cap and full jitter.
@@ -23,12 +18,12 @@ class Backoff:
     Args:
         first: the limit of the first wait; it doubles with each retry.
         longest: the limit stops growing here.
-        jitter: returns the share of the limit to wait, from 0 to 1.
+        jitter: returns the share of the limit to wait, from 0 to 1; without chance by default, for tests.
     """
 
     first: timedelta = timedelta(seconds=1)
     longest: timedelta = timedelta(seconds=60)
-    jitter: Callable[[], float] = no_jitter
+    jitter: Callable[[], float] = lambda: 1.0
 
     def waits(self) -> Iterator[timedelta]:
         """Yield the waits between the tries of one epoch, without end.

@@ -285,14 +285,11 @@ class PipelineInputs(Source):
         found: dict[str, Snapshot] = {}
         for name, each in self.settings.inputs.items():
             if isinstance(each, ViewOf) and each.pipeline not in found:
-                found[each.pipeline] = self._pin(each.pipeline, _number(plan.inputs[name]), holding)
+                snapshot = self._pipelines.at(each.pipeline, _number(plan.inputs[name]))
+                if snapshot.publication is not None:
+                    holding.enter_context(self._pipelines.pin(each.pipeline, snapshot.publication))
+                found[each.pipeline] = snapshot
         return found
-
-    def _pin(self, pipeline: str, epoch: int, holding: ExitStack) -> Snapshot:
-        snapshot = self._pipelines.at(pipeline, epoch)
-        if snapshot.publication is not None:
-            holding.enter_context(self._pipelines.pin(pipeline, snapshot.publication))
-        return snapshot
 
     def _input(self, each: ViewOf | PlainTable, snapshots: Mapping[str, Snapshot]) -> Input:
         if isinstance(each, PlainTable):

@@ -251,8 +251,9 @@ class ViewInputs(Source):
         Others are read up to the watermark up to which views that show the moment have read theirs, perhaps with
         another `align`.
         """
-        shown, read = {name: self._shown_at(name, moment) for name in self._views}, {}
+        shown = {name: next(each for each, at in self._moments(name) if at == moment) for name in self._views}
         limit = max([moment + self.settings.slack, *filter(None, self._complete_to(shown).values())])
+        read = {}
         for name, publication in latest.items():
             found = shown.get(name) or self._find(name, publication, moment, limit)
             if isinstance(found, Blocker):
@@ -275,10 +276,6 @@ class ViewInputs(Source):
         except VersionExpired:  # where the tables' history ends
             return _expired(name, limit)
         return found or Blocker(name, f"it has no publication up to {format_time(limit)}", f": {_LATER}")
-
-    def _shown_at(self, name: str, moment: datetime) -> Publication:
-        """The newest publication of a view that shows a moment, which it has."""
-        return next(publication for publication, shown in self._moments(name) if shown == moment)
 
     def _newest_up_to(self, pipeline: str, limit: datetime) -> Publication | None:
         """The newest publication whose watermark is not beyond a limit; None if the first one is later.

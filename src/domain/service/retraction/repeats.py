@@ -27,7 +27,6 @@ from ...table.collect import collect_small
 from ...table.row_kind import ROW_KIND, removes
 from ...table.schema import INTEGERS
 from .jumps import NEW_LOG, Jump, leave_out_earlier_logs, name_new_log, note_beginnings
-from .log_names import check_log_names
 from .settings import LAST_FILES, REPEAT_WINDOW, RetractionSettings
 from .tables import COMMIT_TIME, PARTITION, PLACE, REPEATS, RetractionTables
 
@@ -207,10 +206,6 @@ class Repeats:
         logs = logs.with_columns(nw.col(PARTITION).str.replace_all(NEW_LOG, ""))
         beginnings = self.engine.frame(note_beginnings(jumps), self.tables.places.schema)
         return _merge_logs(nw.concat([logs, beginnings.select(*columns)]))
-
-    def check_names(self, marked: nw.LazyFrame[Any], snapshot: Snapshot) -> None:
-        """See `check_log_names`."""
-        check_log_names(self.settings.pipeline, marked, snapshot.read(self.tables.places.name))
 
     def count(self, snapshot: Snapshot) -> int:
         """The number of repeats that have been skipped in all epochs."""

@@ -29,7 +29,7 @@ from ..segments import SEGMENT, Segments
 from .daily_sums import Update, merge_changes
 from .days import assign_day, deduplicate
 from .jumps import Jump
-from .log_names import is_listed
+from .log_names import check_log_names, is_listed
 from .repeats import REPEAT, Repeats
 from .settings import GIVEN_PAST, PAST, STOP, RetractionSettings
 from .tables import CUT, NAME, PARTITION, TIMES, VALUE, RetractionTables
@@ -102,7 +102,7 @@ class RetractionStep:
             checked = self.engine.persist(self._check_dates(self.days.assign(marked, self.engine)))
             profile = self._profile(checked)
             if profile.listed or (batch.replay and self.settings.names_logs):
-                self.repeats.check_names(checked, snapshot)
+                check_log_names(self.settings.pipeline, checked, snapshot.read(self.tables.places.name))
             if batch.replay or not profile.repeats or not (more := self.repeats.find_jumps(checked, snapshot)):
                 return checked, profile, jumps
             if self.settings.log_reset == STOP:
