@@ -320,7 +320,17 @@ class Timeline:
 
     @in_turn
     def _completed(self) -> Any:
-        return self.client.reloadActiveTimeline().getWriteTimeline().filterCompletedInstants()
+        timeline = self.client.reloadActiveTimeline().getWriteTimeline().filterCompletedInstants()
+        if self._met:
+            self._forget_archived(timeline)
+        return timeline
+
+    def _forget_archived(self, timeline: Any) -> None:
+        first = timeline.firstInstant()
+        oldest = str(first.get().requestedTime()) if first.isPresent() else ""
+        for name in [each for each in self._met if each < oldest]:
+            del self._met[name]
+            self._whole.discard(name)
 
     @in_turn
     def _readable_commits(self, version: str) -> Any:
