@@ -14,6 +14,7 @@ from headwater.app.cli.main import main
 from headwater.app.run.clock import SystemClock
 from headwater.app.wiring.edits import Edit, Verdict, plan_edits
 from headwater.domain.errors import HeadwaterError
+from tests.kafka_reading import committed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -315,26 +316,30 @@ topic = "{topic}"
 )
 
 
+def _plan_and_run(text: str, folder: Path) -> tuple[str, str]:
+    """The verdict on an edit, and its reason; a run does the same."""
+    (folder / "in").mkdir(exist_ok=True)
+    (folder / "in" / f"{len(list(folder.glob('in/*')))}.json").write_text('{"id": 1, "v": 2}\n')
+    with Headwater.from_text(text) as headwater:
+        found = next(each for each in planned(headwater).values() if each.name in headwater.deployment.pipelines)
+        if found.stops:
+            with pytest.raises(HeadwaterError) as refused:
+                headwater.run(until_idle=True)
+            assert (str(refused.value),) == found.details
+        else:
+            headwater.run(until_idle=True)
+    return found.verdict.value, "; ".join(found.details)
+
+
 @pytest.mark.kafka
 def test_edits_of_what_is_published(kafka: KafkaBroker, tmp_path: Path) -> None:
-    (tmp_path / "in").mkdir()
     topics = [f"ranked-{number}-{uuid4().hex[:8]}" for number in (1, 2)]
     for topic in topics:
         kafka.create_topic(topic)
     former, other = (PUBLISHED.format(folder=tmp_path, servers=kafka.servers, topic=topic) for topic in topics)
 
     def plan_and_run(text: str) -> tuple[str, str]:
-        """The verdict on an edit, and its reason; a run does the same."""
-        (tmp_path / "in" / f"{len(list(tmp_path.glob('in/*')))}.json").write_text('{"id": 1, "v": 2}\n')
-        with Headwater.from_text(text) as headwater:
-            found = next(each for each in planned(headwater).values() if each.name in headwater.deployment.pipelines)
-            if found.stops:
-                with pytest.raises(HeadwaterError) as refused:
-                    headwater.run(until_idle=True)
-                assert (str(refused.value),) == found.details
-            else:
-                headwater.run(until_idle=True)
-        return found.verdict.value, "; ".join(found.details)
+        return _plan_and_run(text, tmp_path)
 
     first = "topic {} has none of its rows, and first gets all rows of view ranks"
     assert plan_and_run(former) == ("new", first.format(topics[0]))
@@ -349,3 +354,50 @@ def test_edits_of_what_is_published(kafka: KafkaBroker, tmp_path: Path) -> None:
         found = planned(headwater)["ranked"]
     assert found.verdict is Verdict.NOTHING
     assert f"it is not known whether topic {topics[1]} can be continued: Kafka at 127.0.0.1:9" in found.details[0]
+
+
+WIDE_PUBLISHED = (
+    EVENTS
+    + """\
+schema = "id int, v int"
+[pipelines.wide]
+service = "wide_table"
+key = ["id"]
+[pipelines.wide.publish]
+view = "completeness"
+servers = "{servers}"
+topic = "{topic}"
+[pipelines.wide.topics.one]
+source = "events"
+columns = ["v"]
+sequence = ["v"]
+"""
+)
+WIDE_EDIT = """\
+[pipelines.wide.topics.two]
+source = "events"
+select = { w = "v" }
+sequence = ["v"]
+"""
+
+
+@pytest.mark.kafka
+@pytest.mark.parametrize("stored", [True, False])
+@pytest.mark.parametrize("pipeline", ["ranked", "wide"])
+def test_an_edited_view_that_is_published(kafka: KafkaBroker, tmp_path: Path, pipeline: str, *, stored: bool) -> None:
+    """It is refused also if `materialize` is part of the edit: no table has the former rows."""
+    topics = [f"{pipeline}-{number}-{uuid4().hex[:8]}" for number in (1, 2)]
+    for topic in topics:
+        kafka.create_topic(topic)
+    text = WIDE_PUBLISHED if pipeline == "wide" else PUBLISHED.replace(".publish]", '.publish]\nview = "top"')
+    view, more = ("completeness", WIDE_EDIT) if pipeline == "wide" else ("top", "")
+    former, other = (text.format(folder=tmp_path, servers=kafka.servers, topic=topic) for topic in topics)
+    assert _plan_and_run(former, tmp_path)[0] == "new"
+    service = f'service = "{"wide_table" if pipeline == "wide" else "ranking"}"\n'
+    edit = service + (f'materialize = ["{view}"]\n' if stored else "") + ("" if pipeline == "wide" else "top = 3\n")
+    verdict, why = _plan_and_run((former + more).replace(service, edit), tmp_path)
+    assert (verdict, f"settings of view '{view}' were edited" in why) == ("refused", True)
+    verdict, why = _plan_and_run((other + more).replace(service, edit), tmp_path)
+    assert f"first gets all rows of view {view} with the next epoch" in why
+    assert committed(kafka, topics[1])
+    assert _plan_and_run((other + more).replace(service, edit), tmp_path) == ("nothing", "")

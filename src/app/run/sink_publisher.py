@@ -96,10 +96,10 @@ class SinkPublisher:
         state = self._state or _SinkState(self.sink.published(), ours=False)
         self._state = None  # after a fault, only the sink knows what it holds
         held, ours = state.held, state.ours
-        missing = find_missing(ledger, held)
+        missing = self.find_missing(ledger, held)
         if missing and not ours:
             held, ours = self.sink.claim(), True
-            missing = find_missing(ledger, held)
+            missing = self.find_missing(ledger, held)
         self.sink_epoch = held.epoch if held else None
         if held and is_ahead(held, ledger.latest) and not self._warned:
             self._warned = True
@@ -112,13 +112,16 @@ class SinkPublisher:
             self.sink_epoch = held.epoch
         self._state = _SinkState(held, ours)
 
+    def find_missing(self, ledger: Ledger, held: Receipt | None) -> Missing:
+        """The publications that the sink is missing, if this is its last receipt; see the function `find_missing`."""
+        return find_missing(ledger, held, self.service, self.view, self.table)
+
     def _publish(self, ledger: Ledger, before: Publication | None, after: Publication) -> None:
         try:
             if before is None:
                 rows = self.service.view(self.view, ReadAt(ledger.snapshot(after)))
                 changes = rows.with_columns(nw.lit(INSERT).alias(ROW_KIND))
             else:
-                check_unedited(self.service, self.view, before, stored=self.table is not None)
                 at = ledger.snapshot(before), ledger.snapshot(after)
                 changes = changes_between(self.service, self.view, self.table, *at)
             self.sink.publish(self.engine.persist(changes), after)
@@ -144,39 +147,55 @@ def describe_ahead(held: Receipt) -> str:
     )
 
 
-def check_unedited(service: Edits, view: str, published: Publication, *, stored: bool) -> None:
-    """Check that the changes of a view since a publication that a sink holds can be computed.
-
-    Args:
-        service: of the pipeline.
-        view: the name of the view.
-        published: the publication.
-        stored: whether a table has the former rows, because the view is materialized.
-
-    Raises:
-        SinkChanged: the settings of the view were edited since, and no table has its former rows.
-    """
-    if not stored and view in service.changed_views(published.fingerprint):
-        raise SinkChanged(
-            f"pipeline {published.epoch.pipeline!r}: the settings of view {view!r} were edited, and the sink holds its"
-            " rows by the former ones: set them back, or publish to a new topic. If the view is in `materialize` before"
-            " the edit, the sink gets the difference"
-        )
-
-
-def find_missing(ledger: Ledger, held: Receipt | None) -> Missing:
+def find_missing(ledger: Ledger, held: Receipt | None, service: Edits, view: str, table: str | None) -> Missing:
     """The publications that a sink is missing.
 
+    An empty sink gets nothing until the view's settings are those of the latest publication: rows by other settings
+    could not be followed by the changes of the next epoch.
+
+    Args:
+        ledger: of the pipeline, opened.
+        held: the last receipt in the sink.
+        service: of the pipeline, with the present settings.
+        view: the name of the view.
+        table: the table that stores the view's rows, if it is materialized now.
+
     Raises:
-        SinkChanged: it holds an epoch that is not from these tables, or is missing epochs that have expired.
+        SinkChanged: it holds an epoch that is not from these tables, or is missing epochs that have expired; or the
+            view was edited, and the difference for one of these epochs or for the next one cannot be computed.
     """
     latest = ledger.latest
     if latest is None or (held and is_ahead(held, latest)):
         return []
-    return _read_since(ledger, held) if held else [(None, latest)]
+    if held is None:
+        return [] if is_edited(service, view, latest) else [(None, latest)]
+    missing = _read_since(ledger, held)
+    for before, after in missing:
+        if not (table in before.tables and table in after.tables):
+            _check_unedited(service, view, before, after)
+    if table not in latest.tables:
+        _check_unedited(service, view, latest)
+    return missing
 
 
-def _read_since(ledger: Ledger, held: Receipt) -> Missing:
+def is_edited(service: Edits, view: str, publication: Publication) -> bool:
+    """Whether the settings of a view have been edited since a publication."""
+    return view in service.changed_views(publication.fingerprint)
+
+
+def _check_unedited(service: Edits, view: str, *publications: Publication) -> None:
+    """Check that a view has the same settings in publications as now: no table has its rows in all of them."""
+    if any(is_edited(service, view, each) for each in publications):
+        pipeline = publications[0].epoch.pipeline
+        raise SinkChanged(
+            f"pipeline {pipeline!r}: the settings of view {view!r} were edited, and the sink holds its rows by the"
+            " former ones: publish to a new topic; or set them back, if no epoch was published with the edited ones. If"
+            " the sink has an epoch of the view that was published with `materialize`, an edit after that sends the"
+            " difference"
+        )
+
+
+def _read_since(ledger: Ledger, held: Receipt) -> list[tuple[Publication, Publication]]:
     found: list[Publication] = []
     try:
         for publication in ledger.publications():

@@ -23,7 +23,7 @@ from ..read.keyed_views import feed_of
 from ..registry.backends import Part, load_backend
 from ..run.loading import check_loaded
 from ..run.materialized import materialized_tables
-from ..run.sink_publisher import check_unedited, describe_ahead, find_missing, is_ahead
+from ..run.sink_publisher import describe_ahead, find_missing, is_ahead, is_edited
 from ..services.kind import kind_of
 from .blueprints import in_order
 from .engine_parts import EngineParts
@@ -156,16 +156,15 @@ class _Planner:
         service, latest = self.services[pipeline.name], ledger.latest
         feed = feed_of(pipeline.name, output, service)
         view = feed.view.name
-        if latest:
-            check_unedited(service, view, latest, stored=view in pipeline.materialize)
         try:
             held = read_receipt(output, feed)
         except SinkUnavailable as error:
             yield f"it is not known whether topic {output.topic} can be continued: {error}"
             return
-        find_missing(ledger, held)
+        find_missing(ledger, held, service, view, f"{pipeline.name}.{view}" if view in pipeline.materialize else None)
         if held is None:
-            yield f"topic {output.topic} has none of its rows, and first gets all rows of view {view}"
+            waits = " with the next epoch" if latest and is_edited(service, view, latest) else ""
+            yield f"topic {output.topic} has none of its rows, and first gets all rows of view {view}{waits}"
         elif is_ahead(held, latest):
             yield describe_ahead(held)
 

@@ -7,16 +7,18 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 
 from headwater.adapters.memory.store import MemoryStore
 from headwater.adapters.polars.engine import PolarsEngine
 from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.app.run.sink_publisher import SinkPublisher
-from headwater.domain.errors import EpochConflict
+from headwater.domain.errors import EpochConflict, SinkChanged
 from headwater.domain.ports import Receipt, StreamSink
 from headwater.domain.service.ranking import Ranking, RankingSettings
+from headwater.domain.table.collect import collect_small
+from headwater.domain.table.row_kind import DELETE, ROW_KIND, UPDATE_BEFORE
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import ManualClock
 from headwater.testing.frames import polars_frame
@@ -41,6 +43,18 @@ class Topic:
 
     receipts: list[Receipt] = field(factory=list)
     owner: Producer | None = None
+    rows: dict[int, Any] = field(factory=dict)
+    """What a reader has, by id."""
+
+    def apply(self, changes: nw.LazyFrame[Any]) -> None:
+        """Apply the changes of an epoch, each of which must fit the rows so far."""
+        rows = [dict(each) for each in collect_small(changes.sort("id", ROW_KIND, descending=[False, True]))]
+        for kind, row in ((each.pop(ROW_KIND), each) for each in rows):
+            if kind in {UPDATE_BEFORE, DELETE}:
+                assert self.rows.pop(row["id"]) == row
+            else:
+                assert row["id"] not in self.rows
+                self.rows[row["id"]] = row
 
 
 @define(eq=False)
@@ -63,9 +77,10 @@ class Producer(StreamSink):
         self.topic.owner = self
         return self.published()
 
-    def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:  # noqa: ARG002 - as the port has it
+    def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:
         if self.topic.owner is not self:
             raise EpochConflict("another run publishes to the topic by now")
+        self.topic.apply(changes)
         self.topic.receipts.append(Receipt.of(publication))
 
 
@@ -82,11 +97,29 @@ class Race:
         self.source.give([{"team": 1, "id": id_, "at": datetime(2024, 1, id_, tzinfo=UTC)} for id_ in ids])
 
     def begin(self, before_claim: Callable[[], None] = lambda: None) -> Runner:
+        return self._runner(_SETTINGS, "ranks", (), before_claim)
+
+    def run_top(self, top: int, *, stored: bool, published: bool = True) -> Runner:
+        """Run with view `top` of so many rows, which is perhaps materialized, and perhaps published."""
+        runner = self._runner(evolve(_SETTINGS, top=top), "top", ("top",) if stored else ())
+        if not published:
+            runner.publisher = None
+        runner.run(until_idle=True)
+        return runner
+
+    def _runner(
+        self,
+        settings: RankingSettings,
+        view: str,
+        stored: tuple[str, ...],
+        before_claim: Callable[[], None] = lambda: None,
+    ) -> Runner:
         engine, writer = PolarsEngine(), uuid4().hex
-        service = Ranking(_SETTINGS, engine)
-        publisher = SinkPublisher(service, "ranks", None, Producer(self.topic, before_claim), engine, writer)
+        service, table = Ranking(settings, engine), f"race.{view}" if view in stored else None
+        publisher = SinkPublisher(service, view, table, Producer(self.topic, before_claim), engine, writer)
         parts = (service, self.source, self.store, self.store, engine, ManualClock(), writer)
-        return Runner("race", *parts, RunOptions(compact_every=0, retries=0), publisher=publisher)
+        options = RunOptions(materialize=stored, compact_every=0, retries=0)
+        return Runner("race", *parts, options, publisher=publisher)
 
     @property
     def epochs(self) -> list[int]:
@@ -154,3 +187,68 @@ class _Fenced(Producer):
     def claim(self) -> Receipt | None:
         self.claims += 1
         return self.published()
+
+
+ON, OUT = {"stored": True}, {"published": False}
+OFF = {"stored": False}
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        pytest.param([(3, OFF), (1, ON)], id="stored only with the edit"),
+        pytest.param([(1, ON), (1, OFF), (3, ON)], id="stored before, not when it is edited"),
+        pytest.param([(1, OFF), (3, ON | OUT), (3, ON)], id="edited while it is not published"),
+        pytest.param([(1, ON), (3, OFF | OUT), (3, ON)], id="edited while it is neither stored nor published"),
+        pytest.param([(1, OFF), (3, ON | OUT), (1, ON)], id="edited and set back, stored by the edited settings"),
+        pytest.param([(1, OFF), (1, ON | OUT), (3, ON | OUT), (3, ON)], id="the sink has no epoch that is stored"),
+    ],
+)
+def test_an_edited_view_whose_former_rows_no_table_has_is_refused(runs: list[tuple[int, dict[str, bool]]]) -> None:
+    race = Race()
+    *before, last = runs
+    race.give(2, 3, 4, 5)
+    for top, how in before:
+        race.run_top(top, **how)
+        race.give(1)
+    told = dict(race.topic.rows)
+    with pytest.raises(SinkChanged, match="settings of view 'top' were edited"):
+        race.run_top(last[0], **last[1])
+    assert race.topic.rows == told
+
+
+@pytest.mark.parametrize("first", [3, 1])
+def test_an_edited_view_that_was_stored_before_sends_the_difference(first: int) -> None:
+    race = Race()
+    for day, (top, how) in enumerate([(first, OFF), (first, ON), (4 - first, ON), (2, ON)], 1):
+        race.give(10 - 2 * day, 11 - 2 * day)
+        race.run_top(top, **how)
+    assert {id_: row["rank"] for id_, row in race.topic.rows.items()} == {2: 1, 3: 2}
+
+
+def test_settings_that_are_set_back_before_an_epoch_are_continued() -> None:
+    race = Race()
+    race.give(2, 3, 4)
+    race.run_top(2, stored=False)
+    race.give(1)
+    with pytest.raises(SinkChanged):
+        race.run_top(3, stored=False)
+    for id_ in (5, 6):
+        race.run_top(2, stored=False)
+        race.give(id_)
+    race.run_top(2, stored=False)
+    assert (race.epochs[-1], sorted(race.topic.rows)) == (5, [1, 2])
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_a_new_topic_is_continued_with_the_edited_view(*, stored: bool) -> None:
+    race = Race()
+    race.give(2, 3, 4)
+    race.run_top(1, stored=stored)
+    race.topic = Topic()
+    race.run_top(3, stored=stored)
+    assert race.topic.rows == {}  # the next epoch is the first one of these rows
+    for id_ in (5, 1):
+        race.give(id_)
+        race.run_top(3, stored=stored)
+    assert sorted(race.topic.rows) == [1, 2, 3]
