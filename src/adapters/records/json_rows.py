@@ -31,9 +31,9 @@ def json_rows(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> 
 def cell_frames(frame: nw.LazyFrame[Any], schema: Schema, engine: FrameEngine) -> Iterator[pl.DataFrame]:
     """The rows of a frame in its order, part by part, values in the order of a schema.
 
-    Timestamps become ISO-8601 in UTC, dates ISO-8601, decimals strings, binary Base64; null stays null. Nested values
-    are lists and structs of such values. Without columns there are no rows: a table whose versions each have
-    their own columns has none before the first version.
+    Timestamps become ISO-8601 in UTC, dates ISO-8601, decimals strings, binary Base64; null stays null. -0.0 becomes
+    0.0, as in changes, so that equal values are one text. Nested values are lists and structs of such values. Without
+    columns there are no rows: a table whose versions each have their own columns has none before the first version.
     """
     if not schema.columns:
         return
@@ -90,4 +90,5 @@ _CONVERTED: dict[str, Callable[[pl.Expr], pl.Expr]] = {
     "date": lambda value: value.dt.to_string("%Y-%m-%d"),
     "decimal": lambda value: value.cast(pl.String),
     "binary": lambda value: value.bin.encode("base64"),
+    **dict.fromkeys(FLOATS, lambda value: pl.when(value != 0).then(value).otherwise(value.abs())),
 }

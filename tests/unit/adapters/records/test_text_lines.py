@@ -49,6 +49,8 @@ def shown(value, schema_type):
             return b64encode(value).decode()
         case float() if not math.isfinite(value):
             return {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}[str(value)]
+        case float() if value == 0:
+            return 0.0
     return value
 
 
