@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Mapping
+from itertools import product
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -293,21 +294,21 @@ class _Loader:
     def _output(self, path: KeyPath, sources: Iterable[SourceSettings]) -> KafkaOutput:
         output = KafkaOutput(**self.document.section(path, PUBLISH), place=self.document.place(path))
         for source in sources:
-            if output.topic in source.input.topics:
+            if read := next((each for each in output.topics if each in source.input.topics), None):
                 raise self.document.error(
-                    (*path, "topic"), f"source {source.name!r} reads {output.topic!r}: publish to another topic"
+                    (*path, "topic"), f"source {source.name!r} reads {read!r}: publish to another topic"
                 )
         return output
 
     def _check_outputs(self, pipelines: Mapping[str, PipelineSettings]) -> None:
-        """Refuse two pipelines that publish to one topic: a reader could not tell whose rows a record takes back."""
+        """Refuse two pipelines that write one topic: a reader could not tell whose rows a record takes back."""
         taken: dict[tuple[str, str], str] = {}
         outputs = ((name, each.publish) for name, each in pipelines.items() if each.publish)
         for name, output in outputs:
-            for server in output.servers.split(","):
-                other = taken.setdefault((server.strip(), output.topic), name)
+            for server, topic in product(output.servers.split(","), output.topics):
+                other = taken.setdefault((server.strip(), topic), name)
                 if other != name:
                     raise self.document.error(
                         ("pipelines", name, "publish", "topic"),
-                        f"pipeline {other!r} publishes to {output.topic!r}: publish to another topic",
+                        f"pipeline {other!r} writes topic {topic!r}: publish to another topic",
                     )

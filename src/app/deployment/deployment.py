@@ -330,6 +330,11 @@ class KafkaOutput:
     options: Mapping[str, str] = field(factory=dict, repr=False)
     place: str = field(default="", eq=False)
 
+    @property
+    def topics(self) -> tuple[str, str]:
+        """The topics that it writes: that of the changes, and that of the receipts."""
+        return self.topic, f"{self.topic}.epochs"
+
 
 @frozen
 class PipelineSettings:

@@ -411,11 +411,12 @@ def test_right_servers_of_kafka(deploy, right):
     assert source.input.servers == right
 
 
-def test_a_pipeline_does_not_publish_to_the_topic_that_it_reads(refusal):
-    kafka = changed("order_id bigint", SCHEMA, KAFKA)
+@pytest.mark.parametrize("read", ["shop.orders", "shop.orders.epochs"])
+def test_a_pipeline_does_not_publish_to_the_topic_that_it_reads(refusal, read):
+    kafka = changed('["shop.orders"]', f'["{read}"]', changed("order_id bigint", SCHEMA, KAFKA))
     text = changed('"contracts.top"', '"shop.orders"', changed('source = "contracts"', 'source = "orders"') + PUBLISH)
     assert refusal(text + kafka, BROKER_PASSWORD="s3cret") == (
-        "deploy.toml:30: pipelines.contract_rank.publish.topic: source 'orders' reads 'shop.orders': publish to another"
+        f"deploy.toml:30: pipelines.contract_rank.publish.topic: source 'orders' reads '{read}': publish to another"
         " topic"
     )
 
@@ -423,12 +424,15 @@ def test_a_pipeline_does_not_publish_to_the_topic_that_it_reads(refusal):
 _OTHER = "".join(GOOD.partition("[pipelines.contract_rank]")[1:]).replace("contract_rank", "other_rank")
 
 
-def test_two_pipelines_do_not_publish_to_one_topic(refusal):
+@pytest.mark.parametrize(
+    ("one", "other", "clash"), [("a", "a", "a"), ("a", "a.epochs", "a.epochs"), ("a.epochs", "a", "a.epochs")]
+)
+def test_two_pipelines_do_not_publish_to_one_topic(refusal, one, other, clash):
     first = changed("127.0.0.1:9092", "one:9092, two:9092", PUBLISH)
     second = changed("127.0.0.1:9092", "two:9092", PUBLISH.replace("contract_rank", "other_rank"))
+    first, second = changed("contracts.top", one, first), changed("contracts.top", other, second)
     assert refusal(GOOD + first + _OTHER + second, BROKER_PASSWORD="s3cret").endswith(
-        "pipelines.other_rank.publish.topic: pipeline 'contract_rank' publishes to 'contracts.top': publish to another"
-        " topic"
+        f"pipelines.other_rank.publish.topic: pipeline 'contract_rank' writes topic '{clash}': publish to another topic"
     )
 
 
