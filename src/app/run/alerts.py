@@ -124,10 +124,11 @@ def _source_alarms(runner: Runner, latest: Publication | None) -> Iterable[Alarm
 
 
 def _sink_alarms(runner: Runner, latest: Publication | None) -> Iterator[Alarm]:
-    held = runner.publisher.sink.published() if runner.publisher else None
-    # A run may have published since `latest` was read, so that is read again.
-    if held and is_ahead(held, latest) and is_ahead(held, runner.current_ledger().latest):
-        yield Alarm(describe_ahead(held))
+    if runner.publisher and (held := runner.publisher.sink.published()):
+        ledger = runner.current_ledger()  # a run may have published since `latest` was read
+        if is_ahead(held, latest) and is_ahead(held, ledger.latest):
+            yield Alarm(describe_ahead(held))
+        runner.publisher.find_missing(ledger, held)  # its error is the alarm
 
 
 def log_alarms(runners: Iterable[Runner]) -> None:

@@ -11,6 +11,7 @@ from attrs import define, evolve, field
 
 from headwater.adapters.memory.store import MemoryStore
 from headwater.adapters.polars.engine import PolarsEngine
+from headwater.app.run.alerts import alarms_of
 from headwater.app.run.options import RunOptions
 from headwater.app.run.runner import Runner
 from headwater.app.run.sink_publisher import SinkPublisher
@@ -224,6 +225,21 @@ def test_an_edited_view_that_was_stored_before_sends_the_difference(first: int) 
         race.give(10 - 2 * day, 11 - 2 * day)
         race.run_top(top, **how)
     assert {id_: row["rank"] for id_, row in race.topic.rows.items()} == {2: 1, 3: 2}
+
+
+def test_a_sink_that_cannot_be_continued_is_an_alarm() -> None:
+    """The run has ended with the same error, and nobody may have seen it."""
+    race = Race()
+    race.give(2, 3)
+    race.begin().run(until_idle=True)
+    looks = race.begin()
+    assert list(alarms_of(looks, looks.ledger.latest)) == []
+    race.store, race.source.limit = MemoryStore(), 2
+    race.give(1, 4)
+    with pytest.raises(SinkChanged, match="not from these tables") as stopped:
+        race.begin().run(until_idle=True)
+    looks = race.begin()
+    assert [each.text for each in alarms_of(looks, looks.ledger.latest)] == [str(stopped.value)]
 
 
 def test_settings_that_are_set_back_before_an_epoch_are_continued() -> None:
