@@ -10,6 +10,7 @@ from attrs import asdict, define, field
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import NewTopic  # type: ignore[attr-defined]
 
+from ...domain.epoch.epoch import Tally
 from ...domain.errors import ConfigError, SinkChanged, SinkUnavailable
 from ...domain.ports import Receipt
 from ...domain.service.feed import Feed
@@ -138,7 +139,8 @@ class Receipts:
             self._check_partitions(topic, partitions)
         if shape := newest.get("shape"):  # nor this
             self._check_shape(shape)
-        return Receipt(newest["epoch"], newest["state"], newest.get("settings"))
+        tally = newest.get("tally")  # nor this
+        return Receipt(newest["epoch"], newest["state"], newest.get("settings"), tally and Tally(**tally))
 
     def _check_unused(self, found: Iterable[dict[str, Any]]) -> None:
         if other := next(filter(None, found), None):

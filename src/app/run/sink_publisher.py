@@ -142,8 +142,8 @@ def describe_ahead(held: Receipt) -> str:
     """The warning about a sink that `is_ahead`."""
     return (
         f"the topic that it publishes to holds epoch {held.epoch}, which these tables have not reached, so nothing is"
-        " published until then. If they were not built again from the same epochs and with the same settings, the run"
-        " stops there: publish to a new topic now"
+        " published until then. The run stops there if the offsets, the settings or the number of rows read differ. If"
+        " the source has other rows than the topic was made from, publish to a new topic now"
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 import narwhals as nw
 from attrs import frozen
 
-from ..epoch.epoch import Publication
+from ..epoch.epoch import Publication, Tally
 from ..table.fingerprint import digest
 
 
@@ -24,21 +24,26 @@ class Receipt:
         settings: the digest of all settings that the rows depend on, those of the source too; see `Publication`. None
             if unknown, as in receipts of old versions. Rows depend on nothing else, so tables that were moved, or
             rebuilt from the same epochs, continue to publish to the same sink.
+        tally: the number of rows read so far; None if unknown, as in receipts of old versions. The same offsets may
+            have other rows where a source was corrected; with as many rows, that is not noticed.
     """
 
     epoch: int
     state: str
     settings: str | None = None
+    tally: Tally | None = None
 
     @classmethod
     def of(cls, publication: Publication) -> Receipt:
         state = json.dumps([digest(publication.fingerprint), publication.offsets], sort_keys=True)
-        return cls(publication.epoch.number, hashlib.sha256(state.encode()).hexdigest()[:32], publication.settings)
+        digest_ = hashlib.sha256(state.encode()).hexdigest()[:32]
+        return cls(publication.epoch.number, digest_, publication.settings, publication.tally)
 
     def fits(self, publication: Publication) -> bool:
         """Whether a publication has the rows that this receipt is for, as far as both record it."""
         other = Receipt.of(publication)
-        same = self.settings == other.settings or None in {self.settings, other.settings}
+        optional = ((self.settings, other.settings), (self.tally, other.tally))
+        same = all(mine == theirs or None in {mine, theirs} for mine, theirs in optional)
         return same and (self.epoch, self.state) == (other.epoch, other.state)
 
 
