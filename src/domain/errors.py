@@ -144,7 +144,7 @@ class StoreUnavailable(Transient, ConnectionError):
 
 
 class TableDamaged(HeadwaterError, RuntimeError):
-    """A file of a table or of its log is truncated, changed or lost."""
+    """A file of a table or of its log is truncated, changed or lost; or another program has changed its rows."""
 
 
 class ClusterUnavailable(Transient, ConnectionError):

@@ -138,7 +138,8 @@ class CommitFile:
     """One commit: its time (UTC), its user metadata, and the files that it added and removed.
 
     `rewrites` is true if the commit removed existing rows; compaction, which only moves rows, does not. `metadata` and
-    `protocol` are the bodies of these actions; None if the commit leaves them as they are.
+    `protocol` are the bodies of these actions; None if the commit leaves them as they are. `written_by` is the name of
+    the program.
     """
 
     committed_at: datetime
@@ -148,6 +149,7 @@ class CommitFile:
     rewrites: bool
     metadata: Mapping[str, Any] | None = None
     protocol: Mapping[str, Any] | None = None
+    written_by: str = "another program"
 
     @classmethod
     def parse(cls, text: str) -> CommitFile:
@@ -171,12 +173,20 @@ class CommitFile:
             any(action.get("dataChange", True) for action in removed),
             next((action["metaData"] for action in actions if "metaData" in action), None),
             next((action["protocol"] for action in actions if "protocol" in action), None),
+            info.get("engineInfo") or "another program",
         )
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether another program has added or removed rows: such commits of Headwater have a mark."""
+        changes = self.rewrites or any(file.action.get("dataChange", True) for file in self.added)
+        return changes and self.user_metadata is None
 
     @property
     def is_upkeep(self) -> bool:
         """Whether it only rewrites files: rows and columns stay as they are."""
-        return self.user_metadata is None and not self.rewrites and self.metadata is None and self.protocol is None
+        is_plain = self.user_metadata is None and self.metadata is None and self.protocol is None
+        return is_plain and not self.is_foreign
 
     @property
     def written(self) -> int | None:

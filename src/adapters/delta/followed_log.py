@@ -14,7 +14,7 @@ from typing import Generic, TypeVar
 from attrs import define, field, frozen
 
 from ...domain.epoch.epoch import Mark
-from ...domain.errors import VersionExpired, VersionNotFound
+from ...domain.errors import TableDamaged, VersionExpired, VersionNotFound
 from ...domain.ports import Commit, Version
 from ...domain.table.schema import Schema
 from ...domain.table.spec import TableSpec
@@ -41,7 +41,7 @@ class CommitSummary:
     """What an expiry and a list of versions need of a commit: they walk through the whole log.
 
     Args:
-        committed_at, written: as of `CommitFile`.
+        committed_at, written, is_foreign: as of `CommitFile`.
         added, removed: the paths of the files.
         mark: the user metadata, compressed; None if there is none.
     """
@@ -50,13 +50,14 @@ class CommitSummary:
     written: int | None
     added: tuple[str, ...]
     removed: frozenset[str]
+    is_foreign: bool
     _mark: bytes | None
 
     @classmethod
     def of(cls, commit: CommitFile) -> CommitSummary:
         mark = None if commit.user_metadata is None else zlib.compress(commit.user_metadata.encode())
         added = tuple(file.path for file in commit.added)
-        return cls(commit.committed_at, commit.written, added, commit.removed, mark)
+        return cls(commit.committed_at, commit.written, added, commit.removed, commit.is_foreign, mark)
 
     @property
     def user_metadata(self) -> str | None:
@@ -289,6 +290,36 @@ class UsedTable(ABC, Generic[LogT, VersionT]):
                 self.newest_mark = (each, mark.sequence)
                 break
         return self.newest_mark[1]
+
+    def check_follows(self, mark: Mark, version: int) -> None:
+        """Check that a marked commit may follow a version.
+
+        Raises:
+            EpochConflict: another writer has committed.
+            TableDamaged: another program has changed the rows. Only a rollback may follow: it takes them back.
+        """
+        mark.check_follows(self.sequence_at(version), self.spec.name)
+        if not mark.rolls_back and (number := self._foreign_commit(version)) is not None:
+            raise TableDamaged(
+                f"table {self.spec.name}: {self.log.commit(number).written_by} has changed its rows in version"
+                f" {number} of {self.log.path}, and only Headwater may. Restore version {number - 1} with Delta's"
+                " RESTORE, or rebuild the pipeline"
+            )
+
+    def _foreign_commit(self, version: int) -> int | None:
+        """The oldest commit of another program since the newest mark, unless it was undone up to a version."""
+        found = None
+        for each in range(self.newest_mark[0] + 1, version + 1):
+            if found is None:
+                found = each if self.log.summary(each).is_foreign else None
+            elif _content(self.log, each) == _content(self.log, found - 1):
+                found = None
+        return found
+
+
+def _content(log: FollowedLog, version: int) -> dict[str, object]:
+    """The data files of a version, each with the rows that are deleted in it."""
+    return {path: file.action.get("deletionVector") for path, file in log.files(version).items()}
 
 
 def keep(kept: OrderedDict[_K, _T], name: _K, value: _T, at_most: int) -> _T:

@@ -127,7 +127,7 @@ class DeltaStore(BaseDeltaStore[_Table]):
         for _ in range(TRIES):
             with suppress(CommitConflict), self._faults(table, used.log):
                 transaction = used.log.begin()
-                mark.check_follows(used.sequence_at(transaction.read_version), table)
+                used.check_follows(mark, transaction.read_version)
                 stored = used.at(transaction.read_version)
                 self._prepare_table(used, stored, transaction)
                 prepare(stored, transaction)

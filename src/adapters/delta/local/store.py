@@ -10,6 +10,7 @@ import narwhals as nw
 from attrs import define, evolve, field
 
 from ....domain.epoch.epoch import Mark
+from ....domain.errors import EpochConflict, TableDamaged
 from ....domain.ports import Version
 from ....domain.table.apply import add_columns
 from ....domain.table.change import Change, Matching
@@ -158,7 +159,7 @@ class LocalDeltaStore(BaseDeltaStore[_Table]):
         used = self._tables[table]
         for tried in range(TRIES):
             newest = used.log.newest() if tried else _to_build_on(used, mark)
-            mark.check_follows(used.sequence_at(newest), table)
+            used.check_follows(mark, newest)
             stored = used.at(newest)
             writing = prepare(stored)
             try:
@@ -184,7 +185,11 @@ class LocalDeltaStore(BaseDeltaStore[_Table]):
 def _to_build_on(used: _Table, mark: Mark) -> int:
     """The version to build on: the newest known one if the mark follows it; if it is out of date, `_append` fails."""
     known = used.log.known()
-    return known if mark.follows(used.sequence_at(known)) else used.log.newest()
+    try:
+        used.check_follows(mark, known)
+    except (EpochConflict, TableDamaged):
+        return used.log.newest()
+    return known
 
 
 def _append(log: LocalLog, newest: int, writing: Writing, mark: Mark) -> int:

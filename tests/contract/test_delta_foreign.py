@@ -1,0 +1,98 @@
+"""Commits of other programs to Headwater's own Delta tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from headwater.adapters.delta.local.store import LocalDeltaStore
+from headwater.domain.errors import TableDamaged
+from headwater.testing.frames import PolarsFrames, SparkFrames
+from headwater.testing.store_harness import StoreHarness, bag, spec_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from headwater.adapters.delta.store import DeltaStore
+    from headwater.testing.store_harness import TableDriver
+
+pytestmark = pytest.mark.contract
+SPEC = spec_of("id bigint, name string", ["id"])
+
+
+class ForeignCommits(StoreHarness):
+    @pytest.fixture(autouse=True)
+    def _root(self, tmp_path: Path) -> None:
+        pytest.importorskip("deltalake", reason="is the other program, and comes with headwater[delta]")
+        self.root = tmp_path
+
+    @pytest.fixture
+    def stored(self) -> TableDriver:
+        table = self.table(self.reopen(), SPEC)
+        table.commit(append=[(1, "a"), (2, "b")])
+        table.commit(append=[(3, "c")])
+        return table
+
+    def opened(self) -> Any:
+        from deltalake import DeltaTable
+
+        return DeltaTable(str(self.root / "pipeline" / "items"))
+
+    def append(self) -> None:
+        from deltalake import write_deltalake
+
+        table = self.opened()
+        write_deltalake(table, table.to_pyarrow_table().slice(0, 1), mode="append")
+
+    @pytest.mark.parametrize("how", ["append", "delete"])
+    @pytest.mark.parametrize("compacted", [True, False])
+    def test_rows_of_another_program_are_not_built_on(self, stored: TableDriver, how: str, *, compacted: bool) -> None:
+        if how == "append":
+            self.append()
+        else:
+            self.opened().delete("id = 1")
+        for _ in range(2):
+            with pytest.raises(
+                TableDamaged, match=r"delta-rs\S* has changed its rows in version 2 .* Restore version 1"
+            ):
+                stored.commit(append=[(4, "d")])
+        assert stored.rows() == bag((1, "a"), (2, "b"), (3, "c"))
+        stored.compact()
+        self.opened().restore(1)
+        if compacted:
+            stored.compact()
+        stored.commit(append=[(4, "d")])
+        assert stored.rows() == bag((1, "a"), (2, "b"), (3, "c"), (4, "d"))
+
+    def test_they_are_found_again_after_a_restore(self, stored: TableDriver) -> None:
+        self.append()
+        self.opened().restore(1)
+        self.append()
+        with pytest.raises(TableDamaged, match="in version 4 "):
+            stored.commit(append=[(4, "d")])
+
+    def test_a_rollback_takes_them_back(self, stored: TableDriver) -> None:
+        published = stored.newest
+        self.append()
+        stored.rollback(published)
+        stored.commit(append=[(4, "d")])
+        assert stored.rows() == bag((1, "a"), (2, "b"), (3, "c"), (4, "d"))
+
+    def test_upkeep_of_another_program_goes_on(self, stored: TableDriver) -> None:
+        assert self.opened().optimize.compact()["numFilesRemoved"] > 1
+        stored.commit(append=[(4, "d")])
+        assert stored.rows() == bag((1, "a"), (2, "b"), (3, "c"), (4, "d"))
+
+
+class TestLocal(PolarsFrames, ForeignCommits):
+    def reopen(self) -> LocalDeltaStore:
+        return LocalDeltaStore(str(self.root))
+
+
+@pytest.mark.delta
+class TestSpark(SparkFrames, ForeignCommits):
+    def reopen(self) -> DeltaStore:
+        from headwater.adapters.delta.store import DeltaStore
+
+        return DeltaStore(self.spark, str(self.root))
