@@ -80,6 +80,19 @@ def test_the_files_of_the_version_that_there_was_are_read_and_no_later_ones(
     assert (source.remaining(after), source.lag(after), source.trouble) == ((), "", ())
 
 
+@pytest.mark.parametrize("key", ["account_id", "other"])
+def test_the_keys_of_a_table_whose_columns_were_renamed(spark: SparkSession, tmp_path: Path, key: str) -> None:
+    """The files, and the bounds of their columns, have the names of before."""
+    path, table = tmp_path / "accounts", f"delta.`{tmp_path / 'accounts'}`"
+    spark.range(0, 4, 1, 1).selectExpr("id AS account_id", "id + 1000 AS other").write.format("delta").save(str(path))
+    mapped = "'delta.columnMapping.mode'='name','delta.minReaderVersion'='2','delta.minWriterVersion'='5'"
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES({mapped})")
+    for old, new in (("account_id", "former"), ("other", "account_id"), ("former", "other")):
+        spark.sql(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
+    source = bulk(spark, path, "account_id bigint, other bigint", key=(key,))
+    assert source.remaining(None) == ((KeyRange(1000, 1003),) if key == "account_id" else (KeyRange(0, 3),))
+
+
 def test_a_row_is_read_as_the_table_has_it(spark: SparkSession, tmp_path: Path) -> None:
     append(spark, tmp_path / "t", 0, 3)
     chunks, after = loaded(bulk(spark, tmp_path / "t"))

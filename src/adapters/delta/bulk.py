@@ -21,6 +21,7 @@ from ..spark.schema import lazy
 from ..spark.table_rows import TableRows
 from .actions import DataFile
 from .log import TableLog
+from .spec import physical_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -85,6 +86,8 @@ class DeltaBulk(BulkSource):
         key = self.spec.key[0]
         if self.spec.records.columns[key].name not in INTEGERS:
             return EVERYWHERE if files else ()
+        # Bounds are by the names of columns in the files, which a rename leaves as they are.
+        key = physical_name(self._log.columns(version), key)
         if any(key not in file.lowest or key not in file.highest for file in files):
             return EVERYWHERE
         return merge_ranges([KeyRange(file.lowest[key], file.highest[key]) for file in files])

@@ -15,6 +15,8 @@ from ...domain.table.spec import REBUILD, Layout, TableSpec
 from .stored import HIDDEN, bounded_columns, has_log, stored_schema
 
 _KEY, _LAYOUT, _WHOLE = "headwater.key", "headwater.layout", "headwater.whole"
+PHYSICAL = "delta.columnMapping.physicalName"
+"""In a column's metadata: its name in the data files and in their statistics, if it has another one there."""
 _NEEDS_MAPPING = re.compile(r"[ ,;{}()\n\t=]")
 _DELTA_NAMES = {"tinyint": "byte", "smallint": "short", "int": "integer", "bigint": "long"}
 
@@ -102,6 +104,12 @@ def check_continues(there: TableSpec, wanted: TableSpec, counted: Callable[[], S
         if counted is None:
             raise
         return there.with_schema(counted()).added_columns(wanted)
+
+
+def physical_name(schema_text: str, column: str) -> str:
+    """The name that a column has in the data files, and in their statistics, by the JSON of Delta's metadata."""
+    found = (each for each in json.loads(schema_text)["fields"] if each["name"] == column)
+    return next((str(each.get("metadata", {}).get(PHYSICAL, column)) for each in found), column)
 
 
 def columns(schema_text: str) -> Schema:

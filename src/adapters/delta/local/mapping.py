@@ -12,10 +12,10 @@ from uuid import uuid4
 from attrs import evolve
 
 from ....domain.errors import NotSupported
-from ..spec import TableMetadata, columns
+from ..spec import PHYSICAL, TableMetadata, columns
 
 _MODE, _MOST = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
-_ID, _PHYSICAL = "delta.columnMapping.id", "delta.columnMapping.physicalName"
+_ID = "delta.columnMapping.id"
 _NTZ = "timestampNtz"
 _SCHEMAS = 1024
 """The number of schemas whose names are known without parsing them; every read of a table asks for them."""
@@ -35,13 +35,13 @@ def physical_names(table: TableMetadata) -> Mapping[str, str]:
 @lru_cache(_SCHEMAS)
 def _physical_names(schema_text: str) -> Mapping[str, str]:
     fields = json.loads(schema_text)["fields"]
-    if mapped := [each["name"] for each in fields if _PHYSICAL in json.dumps(each["type"])]:
+    if mapped := [each["name"] for each in fields if PHYSICAL in json.dumps(each["type"])]:
         raise NotSupported(
             f"nested columns with other names in the files ({mapped[0]!r})",
             "delta, engine local",
             'set engine = "spark"',
         )
-    return MappingProxyType({each["name"]: each.get("metadata", {}).get(_PHYSICAL, each["name"]) for each in fields})
+    return MappingProxyType({each["name"]: each.get("metadata", {}).get(PHYSICAL, each["name"]) for each in fields})
 
 
 def with_physical_names(table: TableMetadata) -> TableMetadata:
@@ -50,9 +50,9 @@ def with_physical_names(table: TableMetadata) -> TableMetadata:
         return table
     schema, most = json.loads(table.schema_text), int(table.properties.get(_MOST, 0))
     for each in schema["fields"]:
-        if _PHYSICAL not in each["metadata"]:
+        if PHYSICAL not in each["metadata"]:
             most += 1
-            each["metadata"] |= {_ID: most, _PHYSICAL: f"col-{uuid4()}"}
+            each["metadata"] |= {_ID: most, PHYSICAL: f"col-{uuid4()}"}
     return evolve(table, schema_text=json.dumps(schema), properties={**table.properties, _MOST: str(most)})
 
 
