@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pytest
 from headwater.adapters.delta.bulk import DeltaBulk
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.epoch.key_range import KeyRange
-from headwater.domain.errors import BadInput, ConfigError
+from headwater.domain.errors import BadInput, ConfigError, SourceChanged
 from headwater.domain.source.bulk import BulkSpec
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
@@ -76,7 +77,7 @@ def test_the_files_of_the_version_that_there_was_are_read_and_no_later_ones(
     assert sorted(each for chunk in chunks for each in chunk) == list(range(12))
     assert max(map(len, chunks)) <= 5
     assert after is not None
-    assert len(json.dumps(after)) < 150
+    assert len(json.dumps(after)) < 200
     assert (source.remaining(after), source.lag(after), source.trouble) == ((), "", ())
 
 
@@ -91,6 +92,54 @@ def test_the_keys_of_a_table_whose_columns_were_renamed(spark: SparkSession, tmp
         spark.sql(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
     source = bulk(spark, path, "account_id bigint, other bigint", key=(key,))
     assert source.remaining(None) == ((KeyRange(1000, 1003),) if key == "account_id" else (KeyRange(0, 3),))
+
+
+def make_again(spark: SparkSession, path: Path) -> None:
+    shutil.rmtree(path)
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    for low in (100, 200, 300):
+        append(spark, path, low, low + 8)
+
+
+@pytest.mark.parametrize("commits", [1, 3])
+def test_a_table_that_is_dropped_and_made_again_during_its_load(
+    spark: SparkSession, tmp_path: Path, commits: int
+) -> None:
+    path = tmp_path / "accounts"
+    for low in range(commits):
+        append(spark, path, 8 * low, 8 * low + 8)
+    first = bulk(spark, path).plan(None, READ_AT)
+    assert first is not None
+    make_again(spark, path)
+    source = bulk(spark, path)
+    for fails in (lambda: source.plan(first.until, READ_AT), lambda: source.read(first)):
+        with pytest.raises(
+            SourceChanged, match="dropped, and made again; load the new one under another pipeline name"
+        ):
+            fails()
+
+
+def test_a_table_that_is_made_again_after_its_load(spark: SparkSession, tmp_path: Path) -> None:
+    append(spark, tmp_path / "t", 0, 8)
+    _, after = loaded(bulk(spark, tmp_path / "t"))
+    make_again(spark, tmp_path / "t")
+    source = bulk(spark, tmp_path / "t")
+    assert (source.plan(after, READ_AT), source.remaining(after), source.lag(after)) == (None, (), "")
+
+
+def test_a_load_that_an_earlier_version_has_begun_goes_on(spark: SparkSession, tmp_path: Path) -> None:
+    for low in (0, 8):
+        append(spark, tmp_path / "t", low, low + 8)
+    first = bulk(spark, tmp_path / "t").plan(None, READ_AT)
+    assert first is not None
+    version, at, _ = first.until["frontier"]
+    after = {**first.until, "frontier": [version, at]}
+    chunks = []
+    while planned := bulk(spark, tmp_path / "t").plan(after, READ_AT):
+        chunks.append(len(rows(bulk(spark, tmp_path / "t").read(planned).rows)))
+        after = planned.until
+    assert chunks == [4, 4, 4]
+    assert bulk(spark, tmp_path / "t").plan({**after, "frontier": [version, 4]}, READ_AT) is None
 
 
 def test_a_row_is_read_as_the_table_has_it(spark: SparkSession, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 
 from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.epoch.key_range import KeyRange, merge_ranges
-from ...domain.errors import ConfigError, NotSupported, VersionExpired
+from ...domain.errors import ConfigError, NotSupported, SourceChanged, VersionExpired
 from ...domain.ports import BulkRows, BulkSource
 from ...domain.source.bulk import BulkSpec
 from ...domain.table.schema import INTEGERS, Schema
@@ -25,6 +25,14 @@ from .spec import physical_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+
+_END = "end"
+"""In a frontier, in place of the number of files that are done: all of them are."""
+
+
+def _is_at_end(frontier: Frontier) -> bool:
+    return frontier is not None and frontier[1] == _END
 
 
 @define(eq=False)
@@ -63,23 +71,30 @@ class DeltaBulk(BulkSource):
             ConfigError: there is no such table.
             NotSupported: the session was started without Delta's jars.
             BadInput: the table lacks a declared column.
+            SourceChanged: it was dropped and made again since the load began.
         """
-        return self._chunks.plan(after) if is_due(self.spec, watermark) else None
+        if not is_due(self.spec, watermark):
+            return None
+        so_far = Progress.of(after)
+        if so_far.left or not _is_at_end(so_far.frontier):
+            self._check_same(so_far.frontier)
+        return self._chunks.plan(after)
 
     def read(self, offsets: OffsetRange) -> BulkRows:
         """The rows of a range's chunks; see `BulkSource.read`.
 
         Raises:
             VersionExpired: the version has been cleaned away since the load began.
+            SourceChanged: as of `plan`.
         """
-        chunks = Progress.of(offsets.until).reads
-        rows = (of_chunk(self._of(each.piece), self.spec, each.number, at) for at, each in enumerate(chunks))
+        until = Progress.of(offsets.until)
+        self._check_same(until.frontier)
+        rows = (of_chunk(self._of(each.piece), self.spec, each.number, at) for at, each in enumerate(until.reads))
         return BulkRows(nw.concat(list(rows)))
 
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         so_far = Progress.of(after)
-        version, at = so_far.frontier or (self._newest(), 0)
-        files = [*self._files(version)[at:]]
+        version, files = self._waiting(so_far.frontier)
         for chunk in so_far.left:
             of, start, end = chunk.piece
             files += self._files(of)[start:end]
@@ -94,8 +109,7 @@ class DeltaBulk(BulkSource):
 
     def lag(self, after: Offsets | None) -> str:
         so_far = Progress.of(after)
-        version, at = so_far.frontier or (self._newest(), 0)
-        waiting = len(self._files(version)) - at
+        waiting = len(self._waiting(so_far.frontier)[1])
         return so_far.lag(f"{waiting} file{'' if waiting == 1 else 's'}" if waiting else "")
 
     @property
@@ -127,15 +141,31 @@ class DeltaBulk(BulkSource):
 
     def _cut(self, frontier: Frontier) -> tuple[Piece, Frontier] | None:
         """The next chunk: whole files until they have `chunk_rows` rows; see `chunks.Cut`."""
-        version, at = frontier or (self._newest(), 0)
-        files = self._files(version)
+        if _is_at_end(frontier):
+            return None
+        version, at, *of = frontier or (self._newest(), 0)
+        files, table = self._files(version), of or [self._log.table_id(version)]
         if at == len(files):
             return None
         end, rows = at + 1, files[at].rows or self.chunk_rows
         while end < len(files) and rows + (files[end].rows or self.chunk_rows) <= self.chunk_rows:
             rows += files[end].rows or self.chunk_rows
             end += 1
-        return [version, at, end], [version, end]
+        return [version, at, end], [version, _END if end == len(files) else end, *table]
+
+    def _waiting(self, frontier: Frontier) -> tuple[int, list[DataFile]]:
+        """The version that the load reads, and its data files from a frontier on."""
+        version, at, *_ = frontier or (self._newest(), 0)
+        return version, [] if at == _END else self._files(version)[at:]
+
+    def _check_same(self, frontier: Frontier) -> None:
+        """Check that the table is the one whose load has come to a frontier; early loads did not note its id."""
+        version, _, *of = frontier or (0, 0)
+        if of and (self._log.newest() < version or self._log.table_id(version) != of[0]):
+            raise SourceChanged(
+                f"{self.path} is not the table any more whose load has begun: it was dropped, and made again; load the"
+                " new one under another pipeline name"
+            )
 
     def _attempt(self, piece: Piece) -> tuple[Piece, str | None]:
         """Check that the files of a chunk still exist; see `chunks.Try`."""

@@ -95,6 +95,10 @@ class TableLog(FollowedLog):
     def columns(self, version: int) -> str:
         return str(self._snapshot(version).metadata().schemaString())
 
+    def table_id(self, version: int) -> str:
+        """The id in Delta's metadata: a table that is dropped and made again has another one."""
+        return str(self._snapshot(version).metadata().id())
+
     def metadata(self) -> TableMetadata:
         found = self._update().metadata()
         properties = {str(pair._1()): str(pair._2()) for pair in each_of(found.configuration())}
