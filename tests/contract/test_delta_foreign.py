@@ -5,9 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from attrs import evolve
 
 from headwater.adapters.delta.local.store import LocalDeltaStore
-from headwater.domain.errors import TableDamaged
+from headwater.domain.errors import NotSupported, TableDamaged
+from headwater.domain.table.spec import Layout
 from headwater.testing.frames import PolarsFrames, SparkFrames
 from headwater.testing.store_harness import StoreHarness, bag, spec_of
 
@@ -88,6 +90,53 @@ class ForeignCommits(StoreHarness):
 class TestLocal(PolarsFrames, ForeignCommits):
     def reopen(self) -> LocalDeltaStore:
         return LocalDeltaStore(str(self.root))
+
+    @pytest.mark.parametrize("on", ["CDF", "constraint"])
+    def test_conditions_that_another_program_has_set(self, stored: TableDriver, on: str) -> None:
+        if on == "CDF":
+            self.opened().alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+        else:
+            self.opened().alter.add_constraint({"low": "id < 4"})
+        names = {"CDF": "changeDataFeed", "constraint": "checkConstraints"}
+        files = self._files()
+        with pytest.raises(
+            NotSupported, match=rf'uses {names[on]}: remove that from the table, or set engine = "spark"'
+        ):
+            stored.commit(append=[(4, "d")])
+        assert self._files() == files
+        assert stored.rows() == bag((1, "a"), (2, "b"), (3, "c"))
+        if on == "CDF":
+            self.opened().alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+        else:
+            self.opened().alter.drop_constraint("low")
+        stored.commit(append=[(4, "d")])
+        assert stored.rows().total() == 4
+
+    @pytest.mark.usefixtures("stored")
+    @pytest.mark.parametrize("key", ["delta.invariants", "delta.generationExpression", "delta.identity.start"])
+    def test_conditions_of_columns(self, key: str) -> None:
+        (first,) = self.root.rglob("_delta_log/*0.json")
+        text = first.read_text(encoding="utf-8").replace('"minWriterVersion": 2', '"minWriterVersion": 6')
+        first.write_text(
+            text.replace('\\"metadata\\": {}', f'\\"metadata\\": {{\\"{key}\\": \\"1\\"}}'), encoding="utf-8"
+        )
+        table = self.table(self.reopen(), SPEC)
+        table.sequence = 2
+        with pytest.raises(NotSupported, match="which uses "):
+            table.commit(append=[(4, "d")])
+
+    def test_a_table_to_which_rows_may_only_be_added(self) -> None:
+        spec = evolve(SPEC, layout=Layout.MERGED)
+        table = self.table(self.reopen(), spec)
+        table.commit(append=[(1, "a")])
+        self.opened().alter.set_table_properties({"delta.appendOnly": "true"})
+        table.commit(append=[(2, "b")])
+        with pytest.raises(NotSupported, match=r"delta\.appendOnly: unset the property with ALTER TABLE"):
+            table.commit(merge=[(1, "z")])
+        assert table.rows() == bag((1, "a"), (2, "b"))
+
+    def _files(self) -> set[Path]:
+        return {*self.root.rglob("*.parquet")}
 
 
 @pytest.mark.delta

@@ -32,6 +32,20 @@ _KEPT_VERSIONS = 32
 _CHECKPOINT_INTERVAL = "delta.checkpointInterval"
 _READER, _WRITER_FEATURES = 3, 7
 _KNOWN_FEATURES = frozenset({"appendOnly", "invariants", "columnMapping", "timestampNtz", "vacuumProtocolCheck"})
+_REQUIRED_FROM = {
+    "invariants": 2,
+    "checkConstraints": 3,
+    "changeDataFeed": 4,
+    "generatedColumns": 4,
+    "identityColumns": 6,
+}
+"""Features that each writer must heed that uses them, and the protocol version that says so where none are listed."""
+_IN_COLUMNS = {
+    "invariants": '"delta.invariants"',
+    "generatedColumns": '"delta.generationExpression"',
+    "identityColumns": '"delta.identity.start"',
+}
+"""The key in a column's metadata that says that it uses the feature."""
 _logger = logging.getLogger(__name__)
 
 
@@ -79,6 +93,35 @@ class LogState:
         if reader > _READER or writer > _WRITER_FEATURES or not features.issubset(_KNOWN_FEATURES):
             what = ", ".join(sorted(features - _KNOWN_FEATURES)) or f"protocol versions {reader} and {writer}"
             raise NotSupported(f"the Delta features of {path} ({what})", "delta, engine local", 'set engine = "spark"')
+
+    def check_writable(self, path: str, *, removes: bool) -> None:
+        """Refuse to write rows for which the table sets conditions that this engine does not check.
+
+        Args:
+            path: the table's path.
+            removes: whether rows are removed.
+
+        Raises:
+            NotSupported: names the conditions.
+        """
+        if not self.metadata:
+            return
+        version, properties = self.protocol.get("minWriterVersion", 2), self.metadata["configuration"]
+        found = {name for name, key in _IN_COLUMNS.items() if key in self.metadata["schemaString"]}
+        if any(name.startswith("delta.constraints.") for name in properties):
+            found.add("checkConstraints")
+        if _is_on(properties, "delta.enableChangeDataFeed"):
+            found.add("changeDataFeed")
+        if unmet := sorted(name for name in found if _REQUIRED_FROM[name] <= version):
+            what = f"writing to {path}, which uses {', '.join(unmet)}"
+            raise NotSupported(what, "delta, engine local", 'remove that from the table, or set engine = "spark"')
+        if removes and _is_on(properties, "delta.appendOnly"):
+            what = f"changing rows of {path}, which has the property delta.appendOnly"
+            raise NotSupported(what, "delta", "unset the property with ALTER TABLE")
+
+
+def _is_on(properties: Mapping[str, str], name: str) -> bool:
+    return properties.get(name, "").lower() == "true"
 
 
 @define(eq=False)

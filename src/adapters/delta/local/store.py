@@ -10,7 +10,7 @@ import narwhals as nw
 from attrs import define, evolve, field
 
 from ....domain.epoch.epoch import Mark
-from ....domain.errors import EpochConflict, TableDamaged
+from ....domain.errors import EpochConflict, NotSupported, TableDamaged
 from ....domain.ports import Version
 from ....domain.table.apply import add_columns
 from ....domain.table.change import Change, Matching
@@ -163,9 +163,12 @@ class LocalDeltaStore(BaseDeltaStore[_Table]):
             stored = used.at(newest)
             writing = prepare(stored)
             try:
+                used.log.state(newest).check_writable(used.log.path, removes=bool(writing.removed))
                 made = _append(used.log, newest, writing, mark)
-            except CommitConflict:
+            except (CommitConflict, NotSupported) as error:
                 stored.data.delete(writing.written)
+                if isinstance(error, NotSupported) and used.log.newest() == newest:
+                    raise
                 continue
             used.newest_mark = (made, mark.sequence)
             self.lookups.follow(used.at(made))
