@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from headwater.adapters.files.parquet import read
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.epoch.key_range import KeyRange
 from headwater.domain.errors import ConfigError, SourceChanged, SourceUnavailable
@@ -414,22 +415,50 @@ def test_times_finer_than_a_microsecond_are_refused(
         Loaded(source).all()
 
 
+def write_int96(spark: SparkSession, query: str, path: Path) -> None:
+    """Write the rows of a query to a file, as Spark does by default."""
+    setting = "spark.sql.parquet.outputTimestampType"
+    before = spark.conf.get(setting)
+    assert before is not None
+    folder = path.with_suffix("")
+    try:
+        spark.conf.set(setting, "INT96")
+        spark.sql(query).coalesce(1).write.parquet(str(folder))
+    finally:
+        spark.conf.set(setting, before)
+    (own,) = folder.glob("*.parquet")
+    own.rename(path)
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+def test_instants_and_wall_times_inside_one_column(spark: SparkSession, tmp_path: Path) -> None:
+    both = "named_struct('w', timestamp_ntz'2024-07-01 12:00:00', 'n', 1, 'a', timestamp'2024-07-01 12:00:00Z')"
+    nested = (
+        f"array(null, {both}) AS many, map('k', {both}) AS named, array(timestamp'2024-07-01 12:00:00Z') AS instants"
+    )
+    write_int96(spark, f"SELECT 1L AS id, {both} AS one, {nested}", tmp_path / "1.parquet")
+    one = "struct<a:timestamp,w:timestamp>"
+    ddl = f"one {one}, many array<{one}>, named map<string,{one}>, instants array<timestamp>"
+    records = RecordSpec(Schema.parse(ddl), "parquet", time_zone="Europe/Berlin")
+    (found,) = read(tmp_path / "1.parquet", records, 0, range(1))
+    (row,) = found.values.to_pylist()
+    a, w = datetime(2024, 7, 1, 12, tzinfo=UTC), datetime(2024, 7, 1, 10, tzinfo=UTC)
+    wanted = {"a": a, "w": w}
+    assert row == {
+        "one": wanted,
+        "many": [None, wanted],
+        "named": [{"key": "k", "value": wanted}],
+        "instants": [a],
+    }
+
+
 @pytest.mark.delta
 @pytest.mark.contract
 def test_spark_reads_int96_of_its_own_files_itself(spark: SparkSession, tmp_path: Path) -> None:
     from headwater.adapters.files.spark_bulk import SparkFileBulk
 
-    setting = "spark.sql.parquet.outputTimestampType"
-    before = spark.conf.get(setting)
-    assert before is not None
-    frame = spark.sql("SELECT 1L AS id, timestamp'2500-01-01 00:00:00.123456Z' AS at").coalesce(1)
-    try:
-        spark.conf.set(setting, "INT96")
-        frame.write.parquet(str(tmp_path / "spark"))
-    finally:
-        spark.conf.set(setting, before)
-    (own,) = (tmp_path / "spark").glob("*.parquet")
-    own.rename(tmp_path / "1.parquet")
+    write_int96(spark, "SELECT 1L AS id, timestamp'2500-01-01 00:00:00.123456Z' AS at", tmp_path / "1.parquet")
     assert "int96" in str(pq.ParquetFile(tmp_path / "1.parquet").schema)
     of_files = spec(schema=Schema.parse("id bigint, at timestamp"))
     source = SparkFileBulk(str(tmp_path), of_files, 5, 1, spark=spark)

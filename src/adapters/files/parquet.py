@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -56,9 +56,12 @@ def read(
         there = range(groups.start, min(groups.stop, file.num_row_groups))
         if instants and may_have_nanos(file):
             _check_int96(file, path, there, spec.schema.select(instants))
+        # Inside of one column may be instants and wall times, and only the file tells them apart.
+        in_utc = {each: _with_zones(file, each) for each in instants if spec.schema[each].is_nested}
+        plain = [each for each in instants if each not in in_utc]
         at = first
         for rows in _batches(file, path, there, wanted, rows_a_batch):
-            yield decode_rows(rows, spec, at, what=what, origin=path.name, instants=instants)
+            yield decode_rows(_cast(rows, in_utc), spec, at, what=what, origin=path.name, instants=plain)
             at += rows.num_rows
 
 
@@ -93,8 +96,36 @@ def _explain_damage(path: Path, problem: str) -> Iterator[None]:
 
 def is_int96(file: pq.ParquetFile, column: str) -> bool:
     """Whether a column, or a value inside it, has the type INT96, in which Spark by default writes instants."""
-    leaves = (leaf for leaf in map(file.schema.column, range(len(file.schema))) if leaf.path.split(".")[0] == column)
-    return any(leaf.physical_type == "INT96" for leaf in leaves)
+    return any(_are_int96(file, column))
+
+
+def _are_int96(file: pq.ParquetFile, column: str) -> Iterator[bool]:
+    """Whether each value inside a column that is not nested has the type INT96, in their order."""
+    leaves = map(file.schema.column, range(len(file.schema)))
+    return (leaf.physical_type == "INT96" for leaf in leaves if leaf.path.split(".")[0] == column)
+
+
+def _cast(rows: pa.RecordBatch, kinds: Mapping[str, pa.DataType]) -> pa.RecordBatch:
+    """The rows with some columns in other types."""
+    for name, kind in kinds.items():
+        rows = rows.set_column(rows.schema.get_field_index(name), name, rows.column(name).cast(kind))
+    return rows
+
+
+def _with_zones(file: pq.ParquetFile, column: str) -> pa.DataType:
+    """The type of a nested column in which the times of type INT96 are in UTC."""
+    leaves = _are_int96(file, column)
+
+    def convert(kind: pa.DataType) -> pa.DataType:
+        if pa.types.is_struct(kind):
+            return pa.struct([each.with_type(convert(each.type)) for each in kind])
+        if pa.types.is_map(kind):
+            return pa.map_(*(each.with_type(convert(each.type)) for each in (kind.key_field, kind.item_field)))
+        if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
+            return pa.list_(kind.value_field.with_type(convert(kind.value_type)))
+        return pa.timestamp("us", "UTC") if next(leaves) else kind
+
+    return convert(file.schema_arrow.field(column).type)
 
 
 def may_have_nanos(file: pq.ParquetFile) -> bool:

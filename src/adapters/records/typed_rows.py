@@ -88,7 +88,7 @@ def decode_rows(
         first: the position of the first row.
         what: has the rows, for messages.
         origin: where they come from, as dead letters tell it.
-        instants: columns of times without a zone that are instants in UTC.
+        instants: columns of times without a zone that are instants in UTC; none of them is nested.
 
     Raises:
         BadInput: a time is finer than a microsecond, or a text inside a nested value is not UTF-8.
@@ -102,14 +102,14 @@ def decode_rows(
         if each.name not in there:
             columns.append(pa.nulls(rows.num_rows, arrow_type(each.type)))
             continue
-        values, is_instant = rows.column(each.name), each.name in instants
+        values = rows.column(each.name)
         if each.type.is_nested:
-            found, late = _nested(values, each, spec, what, is_instant=is_instant)
+            found, late = _nested(values, each, spec, what)
             errors, shown_values = _either(errors, late), found if late is None else with_texts(values)
             read = read.set_column(read.schema.get_field_index(each.name), each.name, shown_values)
             columns.append(found)
         else:
-            columns.append(_converted(values, each.type, spec, is_instant=is_instant))
+            columns.append(_converted(values, each.type, spec, is_instant=each.name in instants))
     if errors is not None:
         usable = pc.is_null(errors)
         columns = [pc.if_else(usable, column, pa.scalar(None, column.type)) for column in columns]
@@ -121,20 +121,18 @@ def _either(errors: pa.Array | None, more: pa.Array | None) -> pa.Array | None:
     return more if errors is None else errors if more is None else pc.coalesce(errors, more)
 
 
-def _nested(
-    values: pa.Array, column: Column, spec: RecordSpec, what: str, *, is_instant: bool
-) -> tuple[pa.Array, pa.Array | None]:
+def _nested(values: pa.Array, column: Column, spec: RecordSpec, what: str) -> tuple[pa.Array, pa.Array | None]:
     """The values of a nested column, and the errors of rows with a time out of range inside, if any."""
 
     def leaf(inside: pa.Array, kind: DataType) -> tuple[pa.Array, Faults]:
         inside = _micros(inside, column.name, what)
-        outside, faults = _outside(inside, spec.time_zone, is_instant=is_instant), dict[int, tuple[str, str]]()
+        outside, faults = _outside(inside, spec.time_zone, is_instant=False), dict[int, tuple[str, str]]()
         if outside is not None:
             texts = inside.cast(pa.string()).to_pylist()
             late = (at for at, is_late in enumerate(outside.to_pylist()) if is_late)
             faults = {at: ("", f"{kind.ddl} wanted, not {shown(texts[at])} {_RANGE}") for at in late}
             inside = pc.if_else(outside, pa.scalar(None, inside.type), inside)
-        return _converted(inside, kind, spec, is_instant=is_instant), faults
+        return _converted(inside, kind, spec, is_instant=False), faults
 
     found, faults = convert_nested(values, column.type, leaf)
     if not faults:
