@@ -497,6 +497,63 @@ def test_a_value_that_spark_cannot_read_is_a_dead_letter(
     assert good["v"] is not None
 
 
+_UTC_NOON = datetime(2024, 7, 1, 12, tzinfo=UTC)
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "value", "declared", "read"),
+    [
+        ("timestamp", "2024-07-01 14:00:00", "timestamp", _UTC_NOON),
+        ("timestamp", "2024-03-31 02:30:00", "timestamp_ntz", datetime(2024, 3, 31, 2, 30)),
+        ("timestamptz", "2024-07-01 12:00:00+00", "timestamp", _UTC_NOON),
+        ("timestamptz", "1582-10-10 12:00:00+00", "timestamp", datetime(1582, 10, 10, 12, tzinfo=UTC)),
+        ("date", "1582-10-10", "date", date(1582, 10, 10)),
+        ("date", "1582-10-10", "string", "1582-10-10"),
+        ("numeric(10,2)", "1.25", "decimal(10,2)", Decimal("1.25")),
+        ("numeric", "1.25", "decimal(38,18)", Decimal("1.25")),
+        ("numeric", "NaN", "string", "NaN"),
+        ("int4", "7", "bigint", 7),
+    ],
+)
+def test_arrays(postgres_bank: JdbcDatabase, kind: str, value: str, declared: str, read: Any) -> None:
+    postgres_bank.run(f'CREATE TABLE "ARRAYS" ("ID" INTEGER PRIMARY KEY, "V" {kind}[])')
+    postgres_bank.insert('"ARRAYS"', [(1, f'{{"{value}",NULL}}'), (2, "{}"), (3, None)])
+    wanted = spec(f"id int, v array<{declared}>", key=("id",))
+    records = evolve(wanted.records, time_zone="Europe/Berlin")
+    ((lines),), _ = loaded(bulk(postgres_bank, evolve(wanted, records=records), table="ARRAYS"))
+    assert [(line["v"], line["_error"]) for line in lines] == [([read, None], None), ([], None), (None, None)]
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("kind", "value", "declared"),
+    [
+        ("timestamp", "infinity", "timestamp"),
+        ("timestamptz", "-infinity", "timestamp"),
+        ("date", "infinity", "date"),
+        ("numeric", "NaN", "decimal(38,18)"),
+        ("numeric", "1.23456789012345678901234567890", "decimal(38,18)"),
+        ("numeric(10,2)", "NaN", "decimal(10,2)"),
+    ],
+)
+def test_an_array_with_a_value_that_spark_cannot_read_is_a_dead_letter(
+    postgres_bank: JdbcDatabase, kind: str, value: str, declared: str
+) -> None:
+    fits = "2024-02-29" if "numeric" not in kind else "1200"
+    postgres_bank.run(f'CREATE TABLE "ODD" ("ID" INTEGER PRIMARY KEY, "V" {kind}[])')
+    postgres_bank.insert('"ODD"', [(1, f"{{{fits},NULL,{value}}}"), (2, f"{{{fits}}}"), (3, None)])
+    ((bad, good, null),), _ = loaded(
+        bulk(postgres_bank, spec(f"id int, v array<{declared}>", key=("id",)), table="ODD")
+    )
+    assert bad["_error"].startswith(f"column 'v': array<{declared}> wanted, not ")
+    assert value in bad["_error"]
+    assert (bad["_row_kind"], bad["id"], bad["v"]) == (None, None, None)
+    assert (good["_error"], len(good["v"]), null["_error"], null["v"]) == (None, 1, None, None)
+
+
 @pytest.mark.postgres
 @pytest.mark.slow
 @pytest.mark.parametrize(

@@ -20,11 +20,22 @@ def select(column: DatabaseColumn, name: str, wanted: DataType, text: str) -> tu
         wanted: its declared type.
         text: the SQL for its text.
     """
+    fits, kind = condition(column, name, wanted)
+    return f"CAST(CASE WHEN {fits} THEN {name} END AS {kind})", f"CASE WHEN NOT ({fits}) THEN {text} END"
+
+
+def condition(column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, str]:
+    """The SQL that tells whether a decimal has a value that Spark can read, and the type in which it does.
+
+    Args:
+        column: the column, or one with arrays of such decimals.
+        name: the SQL for the decimal.
+        wanted: its declared type.
+    """
     precision, scale = _digits(column, wanted)
     limit = "1" + "0" * (precision - scale)  # `1e20` is inexact in MySQL
     fits = f"abs({name}) < {limit} AND {name} = round({name}, {scale})"  # false for NaN
-    value = f"CAST(CASE WHEN {fits} THEN {name} END AS decimal({precision}, {scale}))"
-    return value, f"CASE WHEN NOT ({fits}) THEN {text} END"
+    return fits, f"decimal({precision}, {scale})"
 
 
 def _digits(column: DatabaseColumn, wanted: DataType) -> tuple[int, int]:

@@ -17,6 +17,15 @@ _TEXTS = {
     "timestamptz": "CAST({name} AT TIME ZONE 'UTC' AS text)",
 }
 _TIMES = ("date", "timestamp", "timestamptz")
+_NUMERICS = "_numeric"
+_TEXTS_OF = {
+    **dict.fromkeys(("_date", "_timestamp"), "CAST({name} AS text[])"),
+    "_timestamptz": (
+        "CASE WHEN {name} IS NOT NULL THEN ARRAY(SELECT CAST(each AT TIME ZONE 'UTC' AS text)"
+        " FROM unnest({name}) WITH ORDINALITY AS of(each, at) ORDER BY at) END"
+    ),
+}
+"""The texts of arrays, whose types have these names."""
 
 
 def select(column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, str | None]:
@@ -25,10 +34,23 @@ def select(column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, st
     Returns:
         The second is None if Spark can read all values.
     """
+    if wanted.element is not None:
+        return _select_array(column, name, wanted.element)
     text = _TEXTS.get(column.type, name).format(name=name)
     if wanted.name == "string" or column.type in _TIMES:
         return text, None
     return decimals.select(column, name, wanted, text) if column.type == _NUMERIC else (name, None)
+
+
+def _select_array(column: DatabaseColumn, name: str, element: DataType) -> tuple[str, str | None]:
+    """As `select`, for an array with elements of a declared type."""
+    if column.type != _NUMERICS:
+        return _TEXTS_OF.get(column.type, "{name}").format(name=name), None
+    if element.name == "string":
+        return f"CAST({name} AS text[])", None
+    fits, kind = decimals.condition(column, "each", element)
+    fit = f"(SELECT coalesce(bool_and({fits}), true) FROM unnest({name}) AS each)"  # noqa: S608 - the name is quoted
+    return f"CAST(CASE WHEN {fit} THEN {name} END AS {kind}[])", f"CASE WHEN NOT {fit} THEN CAST({name} AS text) END"
 
 
 def literal(text: str) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from ...domain.table.schema import DataType
@@ -40,6 +40,12 @@ _TEXTS = {
 _PADDED = dict.fromkeys(mysql.KINDS, frozenset({"char", "enum", "set"}))
 """Texts that Spark would pad with the blanks that the database leaves out."""
 _STANDARD = "CAST({name} AS VARCHAR(40))"
+_ARRAYS = {
+    ("postgresql", "_date"): _DATE,
+    ("postgresql", "_timestamp"): _WALL,
+    ("postgresql", "_timestamptz"): _INSTANT,
+}
+"""By kind of database and type: arrays whose elements are read as texts."""
 _NO_TIME = "headwater_no_time_{}"
 
 
@@ -65,11 +71,25 @@ def read_texts(
     """
     unread = dict[str, str]()
     for at, (column, wanted) in enumerate(columns.items()):
-        found = time_type(kind, column)
-        if wanted.name == "string" or found is None:
+        found = time_type(kind, column) if wanted.element is None else _ARRAYS.get((kind, column.type))
+        if "string" in {wanted.name, wanted.element and wanted.element.name} or found is None:
             continue
         text = named(column.name)
-        time = (F.concat(text, F.lit("Z")) if found == _INSTANT else text).cast(found)
+        if wanted.element is not None:
+            time, no_time = _read_array(text, found)
+        else:
+            time = _as_time(text, found)
+            no_time = time.isNull()
         unread[column.name] = _NO_TIME.format(at)
-        rows = rows.withColumns({unread[column.name]: F.when(time.isNull(), text), column.name: time})
+        rows = rows.withColumns({unread[column.name]: F.when(no_time, text.cast("string")), column.name: time})
     return rows, unread
+
+
+def _read_array(texts: Column, kind: str) -> tuple[Column, Column]:
+    """The times of an array of texts, and whether one of these is no time."""
+    no_time = F.exists(texts, lambda each: each.isNotNull() & _as_time(each, kind).isNull())
+    return F.when(~no_time, F.transform(texts, lambda each: _as_time(each, kind))), no_time
+
+
+def _as_time(text: Column, kind: str) -> Column:
+    return (F.concat(text, F.lit("Z")) if kind == _INSTANT else text).cast(kind)
