@@ -138,6 +138,7 @@ class TestDuckQueriesRefuse(PolarsFrames):
             ("cast('12024-01-01' as date)", "a year outside 1 to 9999"),
             ("cast('-2024-01-01 10:00' as timestamp)", "a year outside 1 to 9999"),
             ("cast('0x1p3' as double)", "a hexadecimal number"),
+            ("cast('5e-1000' as decimal(3,1))", "an exponent below -999"),
             ("cast('٣.5' as decimal(3,1))", "digits other than 0 to 9"),
             ("upper('ﬁ')", "another upper case on Spark"),
             ("lower('ΑΣ')", "another lower case on Spark"),

@@ -136,7 +136,7 @@ def _number(node: exp.Expr, found: DataType, wanted: DataType) -> exp.Expr:
     if found.name in FLOATS | {"decimal"} and wanted.name in INTEGERS:
         return as_type(call("trunc", node), wanted)
     if found.name in FLOATS and wanted.name == "decimal":  # from its shortest text, as in Java
-        return as_type(as_type(as_type(node, DOUBLE), DataType("string")), wanted)
+        return try_cast(call("hw_number", as_type(as_type(node, DOUBLE), STRING)), wanted)
     if found.name == "decimal" and wanted.name in FLOATS:
         many = (found.precision or 0) > _EXACT_DIGITS
         return as_type(as_type(node, DataType("string")) if many else node, wanted)

@@ -24,8 +24,18 @@ MACROS = (
     # Integers in text may have a fraction, which is truncated, and no exponent.
     r"""hw_whole(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+(\.\d*)?|\.\d*)')
         THEN regexp_replace(trim(t), '^([+-]?)(\d*).*$', '\10\2') END""",
-    r"""hw_number(t) AS CASE WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?')
-        THEN trim(t)
+    # The digits with their point moved, as DuckDB finds no room for all digits before an exponent in a small decimal.
+    # Spark takes more than 38 digits before the point for null, even if all are zeros.
+    r"""hw_shifted(p, e) AS CASE WHEN e - length(p.part) < 38 THEN p.sign
+        || left(repeat('0', -e) || p.whole, length(p.whole)) || left(p.part || repeat('0', e), greatest(e, 0)) || '.'
+        || right(repeat('0', -e) || p.whole, greatest(-e, 0)) || substring(p.part, greatest(e, 0) + 1) END""",
+    r"""hw_number(t) AS CASE
+        WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)') THEN trim(t)
+        WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?0*\d{1,3}')
+        THEN hw_shifted(regexp_extract(trim(t), '([+-]?)(\d*)\.?(\d*)', ['sign', 'whole', 'part']),
+            CAST(regexp_extract(trim(t), '[eE]\+?(.*)', 1) AS INTEGER))
+        WHEN regexp_full_match(trim(t), '[+-]?(\d+\.?\d*|\.\d+)[eE]-\d+')
+        THEN hw_stop('an exponent below -999 in "' || t || '"')
         WHEN strlen(t) <> length(t) AND regexp_full_match(t, '[+-]?[\p{Nd}.]+([eE][+-]?\p{Nd}+)?')
         THEN hw_stop('digits other than 0 to 9 in "' || t || '"') END""",
     r"""hw_float(t) AS CASE
