@@ -9,6 +9,7 @@ from sqlglot import exp
 
 from ..errors import ConfigError
 from .expression import Expression, expression_of
+from .notation import check_grouping
 from .parsing import parse, quote
 
 Function: TypeAlias = Literal["count", "count_distinct", "approx_count_distinct", "sum", "avg", "min", "max"]
@@ -48,6 +49,7 @@ def parse_aggregate(text: str) -> Aggregate:
     'count_distinct'
     """
     tree = parse(text)
+    check_grouping(text)
     if isinstance(tree, exp.Filter):
         raise ConfigError(f"measure {quote(text)} has a FILTER; give its condition under the key where")
     if type(tree) not in _FUNCTIONS:

@@ -12,6 +12,7 @@ from sqlglot import exp
 from ..errors import ConfigError
 from ..table.schema import DataType, Schema
 from .calls import AGGREGATES, GENERATORS, WINDOWS, calls, nondeterministic_calls
+from .notation import check_grouping
 from .parsing import DIALECT, parse, quote, to_sql
 
 
@@ -100,7 +101,8 @@ def parse_expression(text: str) -> Expression:
     """Parse one expression.
 
     Raises:
-        ConfigError: it cannot be parsed, is a statement or a list, has an alias, or names a table.
+        ConfigError: it cannot be parsed, is a statement or a list, has an alias, names a table, or is grouped otherwise
+            on Spark.
 
     >>> parse_expression("items + 0").sql
     '`items` + 0'
@@ -111,6 +113,7 @@ def parse_expression(text: str) -> Expression:
         if not _GROUP_BY.search(text):
             raise
         raise ConfigError(f"{quote(text)} has a GROUP BY: it may use one row's values; {_LATER}") from error
+    check_grouping(text)
     if isinstance(tree, exp.Subquery):
         raise ConfigError(f"{quote(text)} is a subquery: it may use one row's values; {_LATER}")
     if not isinstance(tree, exp.Condition) or isinstance(tree, exp.Star):

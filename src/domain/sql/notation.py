@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import date, datetime
 
 import sqlglot
@@ -11,7 +11,7 @@ from sqlglot import exp
 from sqlglot.tokenizer_core import Token, TokenType
 
 from ..errors import ConfigError
-from .parsing import DIALECT
+from .parsing import DIALECT, quote
 from .types import type_of
 
 # fmt: off
@@ -36,6 +36,18 @@ _MOMENTS: dict[str, tuple[re.Pattern[str], Callable[[str], date]]] = {
     "date": (_DATE, date.fromisoformat),
     **dict.fromkeys(("timestamp", "timestamp_ltz"), (_TIMESTAMP, datetime.fromisoformat)),
 }
+_COMPARISONS = frozenset({
+    TokenType.EQ, TokenType.NEQ, TokenType.GT, TokenType.GTE, TokenType.LT, TokenType.LTE, TokenType.NULLSAFE_EQ,
+})  # fmt: skip
+_OPERATORS = _COMPARISONS | {
+    TokenType.BETWEEN, TokenType.ILIKE, TokenType.IN, TokenType.IS, TokenType.LIKE, TokenType.NOT, TokenType.RLIKE,
+}  # fmt: skip
+_BORDERS = frozenset({
+    TokenType.ALIAS, TokenType.AND, TokenType.COMMA, TokenType.ELSE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ON,
+    TokenType.OR, TokenType.ORDER_BY, TokenType.PARTITION_BY, TokenType.QUALIFY, TokenType.RANGE, TokenType.ROWS,
+    TokenType.SELECT, TokenType.THEN, TokenType.WHEN, TokenType.WHERE,
+})  # fmt: skip
+"""What is between two conditions, besides parentheses and ``CASE … END``."""
 
 
 def check_notation(text: str) -> None:
@@ -45,6 +57,7 @@ def check_notation(text: str) -> None:
         ConfigError: Spark does not read it, or reads something else.
     """
     tokens = sqlglot.tokenize(text, read=DIALECT)
+    _check_grouping(tokens)
     for at, token in enumerate(tokens):
         following = tokens[at + 1].token_type if at + 1 < len(tokens) else None
         _check_token(token, tokens[at - 1].token_type if at else TokenType.L_PAREN, following)
@@ -54,6 +67,55 @@ def check_notation(text: str) -> None:
             _check_moment(token.text.lower(), tokens[at + 1].text)
         if following == TokenType.L_PAREN:
             _check_call(token.text.lower(), _arguments(tokens, at + 2))
+
+
+def check_grouping(text: str) -> None:
+    """Check that sqlglot groups the comparisons of a text as Spark does; its trees do not keep how they are written.
+
+    Raises:
+        ConfigError: it groups them otherwise.
+    """
+    try:
+        _check_grouping(sqlglot.tokenize(text, read=DIALECT))
+    except ConfigError as error:
+        raise ConfigError(f"{quote(text)}: {error}") from error
+
+
+def _check_grouping(tokens: Sequence[Token]) -> None:
+    for operators in _operators(tokens):
+        kinds = [each.token_type for each in operators]
+        first = next((at for at, kind in enumerate(kinds) if kind in {TokenType.IS, TokenType.DISTINCT}), len(kinds))
+        allowed = _COMPARISONS if TokenType.DISTINCT in kinds else frozenset[TokenType]()
+        if (len(kinds) > 1 and TokenType.NULLSAFE_EQ in kinds) or not allowed.issuperset(kinds[first + 1 :]):
+            words = " and ".join(each.text.upper() for each in operators)
+            raise ConfigError(f"Spark may group {words} otherwise; write parentheses, as in (a <=> b) = c")
+
+
+def _operators(tokens: Sequence[Token]) -> Iterator[list[Token]]:
+    """The operators of each condition, without those in parentheses or ``CASE … END`` within it.
+
+    The ``AND`` of ``BETWEEN`` is among them, and ``IS DISTINCT FROM`` is its ``DISTINCT``.
+    """
+    outer: list[list[Token]] = []
+    found: list[Token] = []
+    for before, token in zip([TokenType.L_PAREN, *(each.token_type for each in tokens)], tokens, strict=False):
+        kind, kinds = token.token_type, [each.token_type for each in found]
+        if kind in {TokenType.L_PAREN, TokenType.CASE}:
+            outer.append(found)
+            found = []
+        elif kind in {TokenType.R_PAREN, TokenType.END} and outer:
+            yield found
+            found = outer.pop()
+        elif kind == TokenType.AND and kinds.count(TokenType.BETWEEN) > kinds.count(TokenType.AND):
+            found.append(token)
+        elif kind in _BORDERS:
+            yield found
+            found = []
+        elif kind == TokenType.DISTINCT and kinds[-1:] == [TokenType.IS]:
+            found[-1] = token
+        elif kind in _OPERATORS and (kind != TokenType.NOT or (found and before != TokenType.IS)):
+            found.append(token)
+    yield from (*outer, found)
 
 
 def _check_token(token: Token, before: TokenType, following: TokenType | None) -> None:

@@ -12,6 +12,7 @@ from sqlglot import exp
 from ..errors import ConfigError
 from .aliases import miscounted_alias
 from .calls import nondeterministic_calls
+from .notation import check_grouping
 from .parsing import DIALECT, parse, quote
 
 
@@ -104,13 +105,14 @@ def with_parameters(sql: str, values: Mapping[str, date]) -> str:
     """A query with its parameters, such as ``:cut``, replaced by dates.
 
     Raises:
-        ConfigError: it cannot be parsed, or has a parameter without a value.
+        ConfigError: it cannot be parsed, Spark groups it otherwise, or it has a parameter without a value.
 
     >>> from datetime import date
     >>> with_parameters("SELECT a FROM t WHERE d < :cut", {"cut": date(2024, 3, 1)})
     "SELECT a FROM t WHERE d < CAST('2024-03-01' AS DATE)"
     """
     tree = parse(sql)
+    check_grouping(sql)
     for each in list(tree.find_all(exp.Placeholder)):
         if (name := str(each.name)) not in values:
             raise ConfigError(f"{quote(sql)}: no parameter :{name}; there are: :{', :'.join(values)}")

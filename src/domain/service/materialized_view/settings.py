@@ -12,6 +12,7 @@ from attrs.validators import optional
 
 from ...errors import ConfigError
 from ...sql.calls import AGGREGATES, calls
+from ...sql.notation import check_grouping
 from ...sql.parsing import quote
 from ...table.schema import DataType, Schema
 from ...table.view_spec import ViewSpec
@@ -118,6 +119,7 @@ def check_query(sql: str, inputs: Mapping[str, ViewOf]) -> None:
         ConfigError: it is not.
     """
     parse_query(sql, inputs)
+    check_grouping(sql)
     if found := calls(sql, _UNORDERED & AGGREGATES):
         raise ConfigError(
             f"{quote(sql)} calls {found[0]}, whose value depends on the order in which rows come, so a part"

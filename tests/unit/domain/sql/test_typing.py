@@ -97,7 +97,7 @@ def test_types_are_those_of_spark(expression, ddl):
         ("timestamp 'epoch'", "write it as DATE"),
         ("date '2024-02-30'", "write it as DATE"),
         ("g || n + 1", "write parentheses"),
-        ("n is null is null", "only in parentheses"),
+        ("n is null is null", "IS and IS otherwise; write parentheses"),
         ("n between 1 and 9 = true", "only in parentheses"),
         ("sum(n) over (order by id rows between 3 preceding and 5 preceding)", "does not take this frame"),
         ("ä", "only in backticks"),

@@ -223,6 +223,8 @@ def test_what_cannot_be_followed_may_be_declared() -> None:
 def test_settings_are_checked() -> None:
     with pytest.raises(ConfigError, match="changes: there is no input 'x'"):
         _settings("SELECT id FROM o", x="all")
+    with pytest.raises(ConfigError, match="Spark may group <=> and > otherwise"):
+        _settings("SELECT id FROM o WHERE c <=> n > 1")
     with pytest.raises(ConfigError, match="no table 'x'"):
         _settings("SELECT id FROM x")
     with pytest.raises(ConfigError, match="key needs at least one column"):
