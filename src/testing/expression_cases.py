@@ -29,6 +29,12 @@ NUMBERS: list[tuple[str, str, list[Any]]] = [
     ("(amt) * (-2)", "decimal(20,2)", [Decimal("-20.50"), None, Decimal("-0.10"), Decimal("6.90")]),
     ("amt * -(2)", "decimal(29,2)", [Decimal("-20.50"), None, Decimal("-0.10"), Decimal("6.90")]),
     ("amt + 1", "decimal(19,2)", [Decimal("11.25"), None, Decimal("1.05"), Decimal("-2.45")]),
+    ("9999999999999999.99 * 1.5", "decimal(21,3)", [Decimal("14999999999999999.985")] * 4),
+    (
+        "cast(m as decimal(12,4)) * 99999999999.99",
+        "decimal(26,6)",
+        [Decimal("199999999999.980000"), None, Decimal("0.000000"), Decimal("299999999999.970000")],
+    ),
     ("amt * 1.5", "decimal(21,3)", [Decimal("15.375"), None, Decimal("0.075"), Decimal("-5.175")]),
     ("amt + f", "double", [11.75, None, -2.45, -0.7750000000000004]),
     ("round(amt, 1)", "decimal(18,1)", [Decimal("10.3"), None, Decimal("0.1"), Decimal("-3.5")]),

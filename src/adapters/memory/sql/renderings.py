@@ -20,7 +20,7 @@ from ....domain.sql.parts import (
     unit_of,
     values_of,
 )
-from ....domain.sql.types import DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, type_of
+from ....domain.sql.types import DATE, DOUBLE, INT, INTERVAL, STRING, TIMESTAMP, digits, type_of
 from ....domain.table.schema import INTEGERS, NUMBERS, TIMES, DataType
 from ....domain.table.sums import mark
 from .arrays import array_sql, cast_sql, explode_sql, field_sql, split_sql
@@ -29,6 +29,8 @@ from .patterns import pattern_of
 
 Render: TypeAlias = Callable[[exp.Expr], exp.Expr]
 
+_WIDE = 19
+"""A decimal of that many digits does not fit into 64 bits."""
 _TRIMS = {"": "trim", "BOTH": "trim", "LEADING": "ltrim", "TRAILING": "rtrim"}
 
 
@@ -76,7 +78,12 @@ def _arithmetic_sql(node: exp.Expr) -> exp.Expr:
     for each in (node.args["this"], node.args["expression"]):
         if wanted.name != "decimal" or type_of(each).name not in NUMBERS:
             cast_in_place(each, wanted)
-    return as_type(node.copy(), wanted) if wanted.name == "decimal" else node
+    if wanted.name != "decimal":
+        return node
+    precision, scale = digits(type_of(node.args["this"]))
+    if (wanted.precision or 0) >= _WIDE > precision:  # of two narrow decimals, DuckDB makes a narrow one
+        cast_in_place(node.args["this"], DataType("decimal", _WIDE, scale))
+    return as_type(node.copy(), wanted)
 
 
 def _negative_sql(node: exp.Expr) -> exp.Expr:
