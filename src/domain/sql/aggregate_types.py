@@ -8,7 +8,7 @@ from sqlglot import exp
 
 from ..errors import ConfigError
 from ..table.schema import INTEGERS, DataType
-from .parts import number_type, only, values_of
+from .parts import number_type, only, unit_of, values_of
 from .types import BIGINT, DOUBLE, VOID, digits, type_of, widest
 
 _RANKS = (exp.RowNumber, exp.Rank, exp.DenseRank, exp.Lag, exp.Lead, exp.PercentRank, exp.CumeDist)
@@ -79,6 +79,8 @@ def _is_frame(spec: exp.Expr, order: exp.Expr | None) -> bool:
         return False
     key = type_of(order.expressions[0].this)
     times = key.name.startswith("timestamp")
+    if times and len({unit_of(each).removesuffix("S").replace("WEEK", "DAY") for each in bounds}) > 1:
+        return False
     return all(isinstance(each, exp.Interval) if times else each.is_int for each in bounds)
 
 

@@ -57,6 +57,8 @@ def branched_type(node: exp.Expr) -> DataType:
 
 def if_type(node: exp.Expr) -> DataType:
     """The type of an IF, or of a WHEN of a CASE."""
+    if not isinstance(node.parent, exp.Case) and node.args.get("false") is None:
+        raise ConfigError(f"{node.sql('spark')} has no value for other rows; write it: if(condition, value, NULL)")
     return type_of(node.args["true"]) if isinstance(node.parent, exp.Case) else branched_type(node)
 
 

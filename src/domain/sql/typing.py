@@ -105,6 +105,7 @@ def type_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> TypedQuery:
     assert isinstance(tree, exp.Query)
     _check_known(tree)
     _check_joins(tree)
+    _check_order_of_groups(tree)
     spelling = _spelling(tree, tables)
     tree = _typed(tree, tables)
     _check_known(tree)
@@ -207,13 +208,31 @@ def _check_exploded(tree: exp.Expr) -> None:
 
 
 def _check_order(tree: exp.Expr) -> None:
-    """Refuse distinct rows and chosen groups in the order of what they do not have as a column."""
+    """Refuse distinct rows in the order of what they do not have as a column."""
     for select in tree.find_all(exp.Select):
         names = {each.alias_or_name for each in select.expressions}
-        for key in (each.this for each in (select.args.get("order") or exp.Order(expressions=[])).expressions):
+        for key in _sort_keys(select):
             selected = isinstance(key, exp.Column) and key.name in names
-            if (select.args.get("distinct") and not selected) or (select.args.get("having") and key.find(exp.AggFunc)):
+            if select.args.get("distinct") and not selected:
                 raise ConfigError(f"ORDER BY {key.sql('spark')}: Spark takes the name of a selected column here")
+
+
+def _check_order_of_groups(tree: exp.Expr) -> None:
+    """Refuse chosen groups in the order of an aggregate, and groups in that of an aggregate of a name they give.
+
+    sqlglot would replace an aggregate that is also a column by this column; so the tree is the text's.
+    """
+    for select in tree.find_all(exp.Select):
+        given = {each.alias.lower() for each in select.expressions if isinstance(each, exp.Alias)}
+        for key in _sort_keys(select):
+            columns = (column for each in key.find_all(exp.AggFunc) for column in each.find_all(exp.Column))
+            taken = any(not each.table and each.name.lower() in given for each in columns)
+            if taken or (select.args.get("having") and key.find(exp.AggFunc)):
+                raise ConfigError(f"ORDER BY {key.sql('spark')}: Spark takes the name of a selected column here")
+
+
+def _sort_keys(select: exp.Select) -> list[exp.Expr]:
+    return [each.this for each in order.expressions] if (order := select.args.get("order")) else []
 
 
 def _check_carried(tree: exp.Expr) -> None:
