@@ -18,6 +18,7 @@ import pytest
 from ..domain.errors import BadInput, ConfigError, NotSupported, SumOverflow
 from ..domain.ports import QueryEngine
 from ..domain.table.schema import Column, DataType, Schema
+from . import plain_cases
 from .expected import rows_of
 from .expression_cases import CASTS, CONDITIONS, NUMBERS, TEXT, TIMES
 from .query_cases import QUERIES, T_ROWS, U_ROWS, T, U
@@ -47,6 +48,11 @@ REFUSED = [
     ("select s + d as x from t", "(?i)cast|type"),
     ("select id from t where n + 1", "(?i)condition|boolean"),
 ]
+
+
+def _cases(cases: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Parameters of a test from cases that begin with their titles."""
+    return [pytest.param(*values, id=title) for title, *values in cases]
 
 
 class QueryEngineContract(ABC):
@@ -231,6 +237,22 @@ class QueryEngineContract(ABC):
         assert objects.columns == ["a", "b", "f", "n"]
         assert objects.rows() == [("x", None, None, 1), (None, True, 1.5, None)]
 
+    @pytest.mark.parametrize(("form", "files", "rows"), _cases(plain_cases.READ))
+    def test_plain_files_mean_the_same_everywhere(
+        self, queries: QueryEngine, tmp_path: Path, form: str, files: dict[str, str], rows: list[tuple[Any, ...]]
+    ) -> None:
+        _write_texts(tmp_path, files)
+        found = queries.scan(str(tmp_path), form).collect(backend="polars")
+        assert sorted(found.rows(), key=repr) == sorted(rows, key=repr)
+
+    @pytest.mark.parametrize(("form", "files", "message"), _cases(plain_cases.REFUSED))
+    def test_plain_files_that_would_be_guessed_at_are_refused(
+        self, queries: QueryEngine, tmp_path: Path, form: str, files: dict[str, str], message: str
+    ) -> None:
+        _write_texts(tmp_path, files)
+        with pytest.raises(ConfigError, match=message), self.explaining():
+            queries.scan(str(tmp_path), form).collect(backend="polars")
+
     def test_parquet_keeps_its_types(self, queries: QueryEngine, tmp_path: Path) -> None:
         import narwhals as nw
         import polars as pl
@@ -324,6 +346,11 @@ class QueryEngineContract(ABC):
         (tmp_path / "day=1" / "empty=1").mkdir()
         rows = queries.scan(str(tmp_path / "day=1"), "parquet").collect(backend="polars")
         assert (rows.columns, rows.rows()) == (["id"], [(1,)])
+
+
+def _write_texts(folder: Path, files: dict[str, str]) -> None:
+    for name, content in files.items():
+        (folder / name).write_bytes(content.encode())
 
 
 def _write_row(file: Path, form: str, id_: int) -> None:

@@ -14,9 +14,9 @@ from ...domain.errors import HeadwaterError
 from ...domain.source.conversion import Undecodable
 from ...domain.source.csv_format import CsvFormat
 from ...domain.source.record_spec import ARRAY
-from . import csv as csv_text
+from ..records import csv as csv_text
+from ..shared.compressed import open_file
 from . import json_array
-from .compressed import open_file
 from .listing import FilesSettings, Listing
 
 _LINES = 100

@@ -9,7 +9,7 @@ from typing import IO
 from ...domain.errors import BadInput
 from ...domain.source.conversion import shown
 from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK
-from .compressed import BYTES_A_BLOCK
+from ..shared.compressed import BYTES_A_BLOCK
 
 _BLANKS = BLANKS.encode()
 _DEEPEST = 32

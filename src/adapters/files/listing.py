@@ -22,9 +22,9 @@ from ...domain.errors import BadInput, ConfigError, SourceChanged, SourceUnavail
 from ...domain.ports import other_kind
 from ...domain.source.changelog.settings import CHANGE_FORMATS
 from ...domain.source.epoch_size import EpochSize
+from ..shared.compressed import COMPRESSED
 from ..shared.path import name_fault
 from ..shared.table_folders import check_no_table
-from .compressed import COMPRESSED
 from .folder import away, check_not_away
 from .names_read import LastListing, NamesRead
 

@@ -18,7 +18,7 @@ from ...domain.source.bulk import BulkSpec
 from ...domain.table.schema import INTEGERS
 from ..records.shapes.decoders import ShapeDecoders
 from ..shared.chunks import EVERYWHERE, Frontier, Piece
-from .compressed import is_compressed
+from ..shared.compressed import is_compressed
 from .listing import Listing
 from .names_read import LastListing, NamesRead
 from .splits import Split, check, cut_lines, explain_errors, read

@@ -18,15 +18,15 @@ from ...domain.errors import BadInput, HeadwaterError, SourceChanged, SourceUnav
 from ...domain.source.conversion import Undecodable
 from ...domain.source.csv_format import CsvFormat
 from ...domain.source.record_spec import RecordSpec
+from ..records import csv as csv_text
 from ..records.decoder import ROWS_A_BATCH, Record, RecordDecoder
 from ..records.parsing import Parse
 from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK, Chunk
 from ..records.shapes.decoder import BYTES_A_CHUNK, Portion, ShapeDecoder, gather_records
 from ..records.shapes.decoders import ShapeDecoders
 from ..records.typed_rows import TypedRows
-from . import csv as csv_text
+from ..shared.compressed import explain_damage, is_compressed, open_file
 from . import json_array, parquet
-from .compressed import explain_damage, is_compressed, open_file
 from .folder import check_not_away
 
 if TYPE_CHECKING:

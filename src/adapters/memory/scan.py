@@ -18,6 +18,7 @@ from ...domain.errors import ConfigError, NotSupported, SourceUnavailable, first
 from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
 from ..shared.table_folders import LOGS, check_exists, check_no_table, is_hidden, is_in_partition
+from .csv_text import read_csv
 
 # Spark has no unsigned integers.
 _AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
@@ -111,6 +112,20 @@ def _check_no_partitions(folder: Path) -> None:
             )
 
 
+def _csv(files: list[Path]) -> pl.LazyFrame:
+    read = {file: rows for file in files if (rows := read_csv(file)) is not None}
+    if not read:
+        raise ConfigError(f"{files[0]} has no header; write the names of the columns into its first line")
+    first, *others = read
+    for other in others:
+        if read[other].columns != read[first].columns:
+            raise ConfigError(
+                f"file {other}: its header is {', '.join(read[other].columns)!r}, and that of {first.name} is"
+                f" {', '.join(read[first].columns)!r}; write the same columns into each file, in the same order"
+            )
+    return pl.concat(read.values()).lazy()
+
+
 def _json(files: list[Path]) -> pl.LazyFrame:
     rows = pl.scan_ndjson(files, infer_schema_length=None)
     return rows.select(sorted(rows.collect_schema().names()))
@@ -118,7 +133,7 @@ def _json(files: list[Path]) -> pl.LazyFrame:
 
 _READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {
     "parquet": partial(pl.scan_parquet, hive_partitioning=False),
-    "csv": partial(pl.scan_csv, infer_schema=False),
+    "csv": _csv,
     "json": _json,
 }
 

@@ -24,7 +24,7 @@ from ...domain.errors import (
     VersionExpired,
 )
 from ...domain.table import sums
-from . import times, workers
+from . import plain_files, times, workers
 from .lost_jvm import explain_lost_jvm
 
 _UNREACHABLE = ("java.io.", "java.lang.ClassNotFoundException", "java.nio.", "java.net.", "org.apache.hadoop.")
@@ -46,6 +46,8 @@ _FILE_SYSTEMS = {
 }
 """The package of each scheme's file system, for the Hadoop version that Spark ships."""
 _HADOOP = "3.3.4"
+_RAISED = (sums.read_overflow, times.read_out_of_range, plain_files.read_refusal, workers.read_error)
+"""The errors of Headwater's expressions and workers, each read from a message."""
 _FILE = re.compile(r"\w+:/+[^\s,;)]+[^\s,;).]")
 
 
@@ -129,8 +131,7 @@ class Fault:
             (
                 found
                 for text in texts
-                if (found := sums.read_overflow(text) or times.read_out_of_range(text) or workers.read_error(text))
-                is not None
+                if (found := next((error for read in _RAISED if (error := read(text))), None)) is not None
             ),
             None,
         )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from types import MappingProxyType
+from functools import partial
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -23,6 +23,7 @@ from .checked_sql import check_sums
 from .errors import Fault
 from .hadoop_files import has_entry, list_below, list_files
 from .own_session import work_in_own_session
+from .plain_files import read_csv
 from .schema import bring_into, lazy, quoted
 from .times import in_range
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 _FORMATS = ("parquet", "csv", "json", *LOGS)
-_OPTIONS: MappingProxyType[str, dict[str, str]] = MappingProxyType({"csv": {"header": "true"}})
 _HUDIS_OWN = tuple(
     f"_hoodie_{name}" for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 )
@@ -62,7 +62,7 @@ class SparkQueries(QueryEngine):
                 check_no_table(path, [log for log in LOGS.values() if has_entry(self.session, path, log)])
             if format not in LOGS:
                 _check_partitions(path, list_below(self.session, path))
-            rows = self.session.read.format(format).options(**_OPTIONS.get(format, {})).load(path)
+            rows = _READERS[format](self.session, path)
         except (AnalysisException, Py4JJavaError) as error:
             raise _unread(path, format, Fault.behind(error)) from error
         return lazy(rows.drop(*_HUDIS_OWN))
@@ -129,6 +129,15 @@ def _check_names(columns: list[str], sql: str) -> None:
         if name.lower() in seen:
             raise ConfigError(f"{quote(sql)}: column {name!r} occurs twice; give one of them another name")
         seen.add(name.lower())
+
+
+def _read(session: SparkSession, path: str, *, format_: str) -> DataFrame:
+    return session.read.format(format_).load(path)
+
+
+_READERS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
+    each: partial(_read, format_=each) for each in _FORMATS
+} | {"csv": read_csv}
 
 
 def _unread(path: str, format_: str, fault: Fault) -> HeadwaterError:

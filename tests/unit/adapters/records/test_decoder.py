@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headwater.adapters.files import csv as csv_text
+from headwater.adapters.records import csv as csv_text
 from headwater.adapters.records.decoder import Record, RecordDecoder, to_json
 from headwater.adapters.records.parsing import parse_json
 from headwater.domain.errors import ConfigError

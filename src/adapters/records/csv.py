@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ...domain.source.conversion import Undecodable, shown
 from ...domain.source.csv_format import RFC_4180, CsvFormat
-from ..records.shapes.chunk import BLANKS
+from .shapes.chunk import BLANKS
 
 
 def records(lines: Iterable[tuple[int, bytes]], csv: CsvFormat = RFC_4180) -> Iterator[tuple[int, bytes]]:

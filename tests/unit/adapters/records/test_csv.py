@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from headwater.adapters.files import csv
+from headwater.adapters.records import csv
 from headwater.domain.errors import ConfigError
 from headwater.domain.source.conversion import Undecodable
 from headwater.domain.source.csv_format import CsvFormat

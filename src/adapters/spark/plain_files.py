@@ -1,0 +1,90 @@
+"""Plain CSV files as Spark frames. A line that cannot be read stops the job; Spark by itself would guess its values."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as spark_types
+
+from ...domain.errors import ConfigError
+from ..records.shapes.chunk import BLANKS
+from .schema import quoted
+from .sums import text
+
+_MARK = "headwater-plain:"
+_REFUSED = re.compile(rf"(?:^|(?:Exception|Error): (?:\[\w+\] )?){_MARK}([^\n]*)")
+_HEADER = re.compile(r"CSV header[^\n]*:?\n(.*?)\n?CSV file: (\S[^\n]*)", re.DOTALL)
+_NOT_CLOSED = (
+    "has quotes that are not closed, or its last field ends with a line break; close the quotes, or write another"
+    " column last"
+)
+_QUOTE = "Unescaped quote character"
+_UNREAD = "_headwater_unread"
+_EMPTY = "\ue000headwater-empty\ue000"
+"""What Spark reads for an empty text in quotes, which would be null like an empty field without quotes."""
+_BLANKS = text(BLANKS)
+_TEXT = spark_types.StringType()
+_RETURN = "\r"
+_CSV = {
+    "header": "true",
+    "columnNameOfCorruptRecord": _UNREAD,
+    "emptyValue": _EMPTY,
+    "enforceSchema": "false",  # each file's header is compared with the first one's
+    "escape": '"',
+    "lineSep": "\n",  # if Spark finds it out, it also replaces those inside quotes
+    "multiLine": "true",
+    "unescapedQuoteHandling": "RAISE_ERROR",
+}
+
+
+def read_csv(session: SparkSession, path: str) -> DataFrame:
+    """The rows of CSV files with headers; every column is text, and null only if it is empty and has no quotes."""
+    first = session.read.options(**_CSV).csv(path)
+    names = list(first._jdf.queryExecution().analyzed().relation().dataSchema().fieldNames())
+    declared = spark_types.StructType([*first.schema.fields, spark_types.StructField(_UNREAD, _TEXT)])
+    rows = session.read.options(**_CSV).schema(declared).csv(path)
+    if not names:
+        return first
+    values = (_csv_value(each, is_last=each == names[-1]) if each in names else quoted(each) for each in first.columns)
+    return rows.where(_is_csv_row(names)).selectExpr(*values)
+
+
+def _is_csv_row(names: list[str]) -> str:
+    """SQL that is true for a line with a row, and false for a blank line; another line stops the job."""
+    last, unread = quoted(names[-1]), _UNREAD
+    if len(names) == 1:  # a blank line is a value
+        unread = f"coalesce({_UNREAD}, IF(trim(BOTH {_BLANKS} FROM {last}) = '', '', NULL))"
+    return (
+        f"CASE WHEN trim(BOTH {_BLANKS} FROM {unread}) = '' THEN false"
+        f" WHEN {unread} IS NOT NULL THEN {_stop(unread, 'has more or fewer fields than the header; correct it')}"
+        # Spark ends a field without closing quotes where the file ends.
+        f" WHEN endswith({last}, '\n') THEN {_stop(quoted(names[0]), _NOT_CLOSED)} ELSE true END"
+    )
+
+
+def read_refusal(message: str) -> ConfigError | None:
+    """The error in Spark's message, if a plain file raised it; else None."""
+    if found := _REFUSED.search(message):
+        return ConfigError(found[1])
+    if found := _HEADER.search(message):
+        return ConfigError(
+            f"file {found[2]}: its header is not the one of the first file ({' '.join(found[1].split())}); write the"
+            " same columns and the same line breaks into each file, and give each column a name of its own"
+        )
+    if _QUOTE in message:
+        return ConfigError("a CSV file has a field with text behind its closing quote; write a quote inside twice")
+    return None
+
+
+def _csv_value(name: str, *, is_last: bool) -> str:
+    """SQL of a column's text; the last one of a line has the line break's carriage return."""
+    value = quoted(name)
+    plain = f"nullif(trim(TRAILING '{_RETURN}' FROM {value}), '')" if is_last else value
+    return f"CASE {value} WHEN {text(_EMPTY)} THEN '' ELSE {plain} END AS {quoted(name.rstrip(_RETURN))}"
+
+
+def _stop(line: str, why: str) -> str:
+    """SQL that stops the job because of a line, which it names with its file."""
+    shown = f"translate(left({line}, 60), '\r\n', '  ')"
+    return f"raise_error(concat({text(_MARK)}, 'file ', input_file_name(), ': line ', {shown}, {text(f' {why}')}))"

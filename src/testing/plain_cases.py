@@ -1,0 +1,37 @@
+"""Plain files that engines could read in different ways, with the rows that every engine must find in them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+READ: list[tuple[str, str, dict[str, str], list[tuple[Any, ...]]]] = [
+    ("blank lines", "csv", {"a": "id,v\n\n1,2\n  \n3,4\n\n"}, [("1", "2"), ("3", "4")]),
+    ("blank lines under one column", "csv", {"a": 'v\r\n1\r\n\r\n""\r\n'}, [("",), ("1",)]),
+    ("a line break in quotes", "csv", {"a": 'id,v\n1,"a\n\nb"\n2,c\n'}, [("1", "a\n\nb"), ("2", "c")]),
+    ("quotes in quotes", "csv", {"a": 'id,v\n1,"say ""x"""\n2,5" disk\n'}, [("1", 'say "x"'), ("2", '5" disk')]),
+    ("empty texts", "csv", {"a": 'id,v,w\n1,"",\n2,,""\n'}, [("1", "", None), ("2", None, "")]),
+    ("backslashes", "csv", {"a": 'id,v\n1,"c:\\\\d"\n2,"\\"\n3,\\\n'}, [("1", "c:\\\\d"), ("2", "\\"), ("3", "\\")]),
+    (
+        "line breaks of Windows",
+        "csv",
+        {"a": 'id,v\r\n1,"a\r\nb"\r\n2,\r\n3,""\r\n\r\n4,x\r\n'},
+        [("1", "a\r\nb"), ("2", None), ("3", ""), ("4", "x")],
+    ),
+    ("line breaks of both kinds", "csv", {"a": "id,v\n1,2\r\n2,\r\n3,4\n"}, [("1", "2"), ("2", None), ("3", "4")]),
+    ("byte order marks", "csv", {"a": "\ufeffid,v\n1,2\n", "b": "\ufeffid,v\n3,4\n"}, [("1", "2"), ("3", "4")]),
+    ("an empty file", "csv", {"a": "", "b": "id,v\n1,2\n"}, [("1", "2")]),
+]
+"""Title, format, content of each file, and the rows in order."""
+
+REFUSED = [
+    ("columns in another order", "csv", {"a": "id,v\n1,10\n", "b": "v,id\n20,2\n"}, "file .*/[ab]: .*v, id"),
+    ("another column", "csv", {"a": "id,v\n1,10\n", "b": "id,w\n2,20\n"}, "file .*/[ab]: .*id, w"),
+    ("one more column", "csv", {"a": "id,v\n1,10\n", "b": "id,v,w\n2,20,3\n"}, "file .*/[ab]: .*header"),
+    ("a column twice", "csv", {"a": "id,id\n1,10\n"}, "file .*/a: .*name of its own"),
+    ("a field too many", "csv", {"a": "id,v\n1,2,3\n2,3\n"}, "file .*/a.*fields"),
+    ("a field too few", "csv", {"a": "id,v\n1,2\n2\n"}, "file .*/a.*fields"),
+    ("a field too few after a quote", "csv", {"a": 'id,v\n1,"2"\n2\n'}, "file .*/a.*fields"),
+    ("text behind a quote", "csv", {"a": 'id,v\n1,"a"b\n'}, "quote"),
+    ("a quote that is not closed", "csv", {"a": 'id,v\n1,"a\n2,b\n'}, "file .*/a.*not closed"),
+]
+"""Title, format, content of each file, and the message."""
