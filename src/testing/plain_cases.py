@@ -19,6 +19,26 @@ READ: list[tuple[str, str, dict[str, str], list[tuple[Any, ...]]]] = [
     ),
     ("line breaks of both kinds", "csv", {"a": "id,v\n1,2\r\n2,\r\n3,4\n"}, [("1", "2"), ("2", None), ("3", "4")]),
     ("byte order marks", "csv", {"a": "\ufeffid,v\n1,2\n", "b": "\ufeffid,v\n3,4\n"}, [("1", "2"), ("3", "4")]),
+    ("a field of a later file", "json", {"a": '{"id":1}\n', "b": '{"id":2,"v":3}\n'}, [(1, None), (2, 3)]),
+    (
+        "a field of a later file inside another",
+        "json",
+        {"a": '{"a":{"x":1}}\n', "b": '{"a":{"x":2,"y":3}}\n'},
+        [({"x": 1, "y": None},), ({"x": 2, "y": 3},)],
+    ),
+    ("a type of a later file", "json", {"a": '{"a":null}\n{"a":1}\n', "b": '{"a":2.5}\n'}, [(1.0,), (2.5,), (None,)]),
+    (
+        "blank lines",
+        "json",
+        {"a": '\ufeff{"a":1}\r\n\r\n  \r\n{"a":2}', "b": "", "c": '\ufeff{"a":3}'},
+        [(1,), (2,), (3,)],
+    ),
+    (
+        "surrogate pairs",
+        "json",
+        {"a": '{"a":"\\ud83d\\ude00"}\n{"a":"\\\\ud800"}\n'},
+        [("\U0001f600",), ("\\ud800",)],
+    ),
     ("an empty file", "csv", {"a": "", "b": "id,v\n1,2\n"}, [("1", "2")]),
 ]
 """Title, format, content of each file, and the rows in order."""
@@ -32,6 +52,11 @@ REFUSED = [
     ("a field too few", "csv", {"a": "id,v\n1,2\n2\n"}, "file .*/a.*fields"),
     ("a field too few after a quote", "csv", {"a": 'id,v\n1,"2"\n2\n'}, "file .*/a.*fields"),
     ("text behind a quote", "csv", {"a": 'id,v\n1,"a"b\n'}, "quote"),
+    ("a broken line", "json", {"a": '{"a":1}\n{"a":\n{"a":3}\n'}, "/a|json"),
+    ("two objects on a line", "json", {"a": '{"a":1}{"a":2}\n'}, "one JSON object|json"),
+    ("an array", "json", {"a": '[{"a":1},{"a":2}]\n'}, "JSON object"),
+    ("half of a surrogate pair", "json", {"a": '{"a":"b"}\n{"a":"\\ud800b"}\n'}, "file .*/a.*surrogate"),
+    ("the other half of a surrogate pair", "json", {"a": '{"a":"\\ude00"}\n'}, "file .*/a.*surrogate"),
     ("a quote that is not closed", "csv", {"a": 'id,v\n1,"a\n2,b\n'}, "file .*/a.*not closed"),
 ]
 """Title, format, content of each file, and the message."""

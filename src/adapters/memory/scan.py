@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -18,12 +19,15 @@ from ...domain.errors import ConfigError, NotSupported, SourceUnavailable, first
 from ..memory_limit import check_room, hold_rows
 from ..polars.schema import lazy
 from ..shared.table_folders import LOGS, check_exists, check_no_table, is_hidden, is_in_partition
-from .csv_text import read_csv
+from ..shared.utf8 import LONE_SURROGATE
+from .csv_text import read_csv, read_text
 
 # Spark has no unsigned integers.
 _AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
     {pl.UInt8(): pl.Int16(), pl.UInt16(): pl.Int32(), pl.UInt32(): pl.Int64(), pl.UInt64(): pl.Decimal(20, 0)}
 )
+
+_LONE_SURROGATE = re.compile(LONE_SURROGATE.encode())
 
 
 def scan_files(path: str, format_: str) -> nw.LazyFrame[Any]:
@@ -127,7 +131,13 @@ def _csv(files: list[Path]) -> pl.LazyFrame:
 
 
 def _json(files: list[Path]) -> pl.LazyFrame:
-    rows = pl.scan_ndjson(files, infer_schema_length=None)
+    texts = [read_text(file) for file in files]
+    for file, text in zip(files, texts, strict=True):
+        if found := _LONE_SURROGATE.search(text):
+            line = text.count(b"\n", 0, found.start()) + 1
+            raise ConfigError(f"file {file}, line {line}: a text has half of a surrogate pair; correct the line")
+    # As one text: of several files, Polars takes the columns of the first.
+    rows = pl.scan_ndjson(b"\n".join(texts), infer_schema_length=None)
     return rows.select(sorted(rows.collect_schema().names()))
 
 

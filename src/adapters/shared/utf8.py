@@ -5,6 +5,12 @@ from __future__ import annotations
 KEEP_BYTES = "surrogateescape"
 """How to decode such a text: bytes that are not UTF-8 do not raise yet."""
 
+LONE_SURROGATE = (
+    r"(?<!\\)(?:\\\\)*\\u[dD]"
+    r"(?:[89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD])[c-fC-F])"
+)
+"""The regular expression, for Python and Java, of half of a surrogate pair in JSON: it stands for no character."""
+
 
 def check_utf8(text: str) -> None:
     """Check a text that was decoded with `KEEP_BYTES`.

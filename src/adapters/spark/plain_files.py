@@ -1,14 +1,16 @@
-"""Plain CSV files as Spark frames. A line that cannot be read stops the job; Spark by itself would guess its values."""
+"""Plain CSV and JSON files as Spark frames. A line that cannot be read stops the job: Spark would guess its values."""
 
 from __future__ import annotations
 
 import re
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from ...domain.errors import ConfigError
-from ..records.shapes.chunk import BLANKS
+from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK
+from ..shared.utf8 import LONE_SURROGATE
 from .schema import quoted
 from .sums import text
 
@@ -37,6 +39,8 @@ _CSV = {
     "unescapedQuoteHandling": "RAISE_ERROR",
 }
 
+_JSON = {"columnNameOfCorruptRecord": _UNREAD}
+
 
 def read_csv(session: SparkSession, path: str) -> DataFrame:
     """The rows of CSV files with headers; every column is text, and null only if it is empty and has no quotes."""
@@ -60,6 +64,22 @@ def _is_csv_row(names: list[str]) -> str:
         f" WHEN {unread} IS NOT NULL THEN {_stop(unread, 'has more or fewer fields than the header; correct it')}"
         # Spark ends a field without closing quotes where the file ends.
         f" WHEN endswith({last}, '\n') THEN {_stop(quoted(names[0]), _NOT_CLOSED)} ELSE true END"
+    )
+
+
+def read_json(session: SparkSession, path: str) -> DataFrame:
+    """The rows of JSON files with one object per line; columns are sorted by name."""
+    inferred = session.read.options(**_JSON).json(path).schema
+    lines = session.read.text(path)
+    fields = [each for each in inferred.fields if each.name not in {_UNREAD, *lines.columns[1:]}]
+    declared = spark_types.StructType([*fields, spark_types.StructField(_UNREAD, _TEXT)])
+    line = f"trim(BOTH {text(BLANKS + BYTE_ORDER_MARK.decode())} FROM value)"
+    rows = lines.selectExpr(f"{line} AS value", *map(quoted, lines.columns[1:])).where("value != ''")
+    objects = rows.where(_IS_OBJECT)
+    read = objects.withColumn("value", F.from_json("value", declared, _JSON))
+    wrong = _stop(f"value.{_UNREAD}", "is not a JSON object of the types of the others; correct it")
+    return read.where(f"IF(value.{_UNREAD} IS NULL, true, {wrong})").selectExpr(
+        *(f"value.{quoted(each.name)} AS {quoted(each.name)}" for each in fields), *map(quoted, lines.columns[1:])
     )
 
 
@@ -88,3 +108,13 @@ def _stop(line: str, why: str) -> str:
     """SQL that stops the job because of a line, which it names with its file."""
     shown = f"translate(left({line}, 60), '\r\n', '  ')"
     return f"raise_error(concat({text(_MARK)}, 'file ', input_file_name(), ': line ', {shown}, {text(f' {why}')}))"
+
+
+# By itself Spark takes the first one of several objects, and other characters for damaged ones.
+_IS_OBJECT = (
+    "CASE WHEN NOT (startswith(value, '{') AND json_array_length(concat('[', value, ']')) <=> 1)"
+    f" THEN {_stop('value', 'is not one JSON object; write one object per line')}"
+    f" WHEN CAST(value AS BINARY) != encode(value, 'UTF-8') THEN {_stop('value', 'is not UTF-8; correct it')}"
+    f" WHEN value RLIKE {text(LONE_SURROGATE)} THEN {_stop('value', 'has half of a surrogate pair; correct it')}"
+    " ELSE true END"
+)

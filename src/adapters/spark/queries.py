@@ -23,7 +23,7 @@ from .checked_sql import check_sums
 from .errors import Fault
 from .hadoop_files import has_entry, list_below, list_files
 from .own_session import work_in_own_session
-from .plain_files import read_csv
+from .plain_files import read_csv, read_json
 from .schema import bring_into, lazy, quoted
 from .times import in_range
 
@@ -137,7 +137,7 @@ def _read(session: SparkSession, path: str, *, format_: str) -> DataFrame:
 
 _READERS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
     each: partial(_read, format_=each) for each in _FORMATS
-} | {"csv": read_csv}
+} | {"csv": read_csv, "json": read_json}
 
 
 def _unread(path: str, format_: str, fault: Fault) -> HeadwaterError:
