@@ -266,6 +266,14 @@ class QueryEngineContract(ABC):
         assert found.rows() == [(1, datetime(2024, 1, 1, tzinfo=UTC), datetime(1969, 1, 1)), (None, None, None)]  # noqa: DTZ001
         assert dict(found.schema) == {"small": nw.Int16(), "at": nw.Datetime("us", "UTC"), "wall": nw.Datetime("us")}
 
+    def test_parquet_has_the_columns_of_all_files(self, queries: QueryEngine, tmp_path: Path) -> None:
+        import polars as pl
+
+        pl.DataFrame({"a": [1], "b": [2]}).write_parquet(tmp_path / "1.parquet")
+        pl.DataFrame({"c": [3], "a": [4]}).write_parquet(tmp_path / "2.parquet")
+        found = queries.scan(str(tmp_path), "parquet").collect(backend="polars").select("a", "b", "c")
+        assert sorted(found.rows()) == [(1, 2, None), (4, None, 3)]
+
     def test_a_plain_table_that_has_changed_is_told(self, queries: QueryEngine, tmp_path: Path) -> None:
         folder, file = tmp_path / "csv", tmp_path / "csv" / "1.csv"
         folder.mkdir()

@@ -7,7 +7,6 @@ import os
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -46,8 +45,7 @@ def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
             files = _files(path, format_)
             if most is None:
                 check_room(sum(file.stat().st_size for file in files))
-            rows = _READERS[format_](files)
-            rows = rows.with_columns(_as_spark(name, dtype) for name, dtype in rows.collect_schema().items())
+            rows = _as_spark_reads(_READERS[format_](files))
             found = (rows if most is None else rows.head(most)).collect()
     except pl.exceptions.PolarsError as error:
         raise ConfigError(
@@ -141,11 +139,25 @@ def _json(files: list[Path]) -> pl.LazyFrame:
     return rows.select(sorted(rows.collect_schema().names()))
 
 
-_READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {
-    "parquet": partial(pl.scan_parquet, hive_partitioning=False),
-    "csv": _csv,
-    "json": _json,
-}
+def _parquet(files: list[Path]) -> pl.LazyFrame:
+    scans = [pl.scan_parquet(file, hive_partitioning=False) for file in files]
+    types: dict[str, pl.DataType] = {}
+    for file, rows in zip(files, scans, strict=True):
+        for name, dtype in rows.collect_schema().items():
+            if types.setdefault(name, dtype) != dtype:
+                raise ConfigError(
+                    f"file {file}: column {name!r} is {dtype}, and {types[name]} in another file; write one type"
+                )
+    if len({name.lower() for name in types}) < len(types):
+        raise ConfigError(f"{files[0].parent} has columns that differ only in case: {', '.join(types)}; rename them")
+    return pl.concat(scans, how="diagonal")
+
+
+_READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {"parquet": _parquet, "csv": _csv, "json": _json}
+
+
+def _as_spark_reads(rows: pl.LazyFrame) -> pl.LazyFrame:
+    return rows.with_columns(_as_spark(name, dtype) for name, dtype in rows.collect_schema().items())
 
 
 def _as_spark(name: str, dtype: pl.DataType) -> pl.Expr:

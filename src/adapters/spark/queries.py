@@ -132,7 +132,8 @@ def _check_names(columns: list[str], sql: str) -> None:
 
 
 def _read(session: SparkSession, path: str, *, format_: str) -> DataFrame:
-    return session.read.format(format_).load(path)
+    # Without it, Spark takes the columns of one Parquet file, and drops what only others have.
+    return session.read.format(format_).option("mergeSchema", format_ == "parquet").load(path)
 
 
 _READERS: dict[str, Callable[[SparkSession, str], DataFrame]] = {
