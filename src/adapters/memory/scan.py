@@ -16,7 +16,7 @@ import polars as pl
 
 from ...domain.errors import ConfigError, NotSupported, SourceUnavailable, first_line
 from ..memory_limit import check_room, hold_rows
-from ..polars.schema import lazy
+from ..polars.schema import cut_to_micros, lazy
 from ..shared.table_folders import LOGS, check_exists, check_no_table, is_hidden, is_in_partition
 from ..shared.utf8 import LONE_SURROGATE
 from .csv_text import read_csv, read_text
@@ -45,8 +45,10 @@ def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
             files = _files(path, format_)
             if most is None:
                 check_room(sum(file.stat().st_size for file in files))
-            rows = _as_spark_reads(_READERS[format_](files))
-            found = (rows if most is None else rows.head(most)).collect()
+            rows = _READERS[format_](files)
+            read = (rows if most is None else rows.head(most)).collect()
+            _check_micros(path, read)
+            found = _as_spark_reads(read.lazy()).collect()
     except pl.exceptions.PolarsError as error:
         raise ConfigError(
             f"cannot read {path} as {format_}: {first_line(error)}; look at the path and the format"
@@ -154,6 +156,18 @@ def _parquet(files: list[Path]) -> pl.LazyFrame:
 
 
 _READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {"parquet": _parquet, "csv": _csv, "json": _json}
+
+
+def _check_micros(path: str, rows: pl.DataFrame) -> None:
+    """Refuse times that would lose digits in microseconds, which are Spark's.
+
+    Raises:
+        ConfigError: there are such times.
+    """
+    for name, dtype in rows.schema.items():
+        micros = cut_to_micros(dtype)
+        if micros != dtype and not rows[name].cast(micros).cast(dtype).equals(rows[name]):
+            raise ConfigError(f"{path}: column {name!r} has times finer than a microsecond; round them first")
 
 
 def _as_spark_reads(rows: pl.LazyFrame) -> pl.LazyFrame:

@@ -49,6 +49,11 @@ def in_micros(dtype: pl.DataType) -> pl.DataType:
     return _mapped(dtype, lambda each: pl.Int64() if isinstance(each, pl.Datetime) and each.time_zone else each)
 
 
+def cut_to_micros(dtype: pl.DataType) -> pl.DataType:
+    """A type in which times are microseconds."""
+    return _mapped(dtype, lambda each: pl.Datetime("us", each.time_zone) if isinstance(each, pl.Datetime) else each)
+
+
 def _mapped(dtype: pl.DataType, leaf: Callable[[pl.DataType], pl.DataType]) -> pl.DataType:
     """A type with other types in the place of those inside that are not nested."""
     if isinstance(dtype, pl.List):

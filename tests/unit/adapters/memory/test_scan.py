@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import polars as pl
 import pytest
 
 from headwater.adapters.memory import scan
-from headwater.domain.errors import SourceUnavailable
+from headwater.domain.errors import ConfigError, SourceUnavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,3 +33,19 @@ def test_a_file_that_is_removed_after_it_was_listed(
         read(str(tmp_path), format_)
     monkeypatch.undo()
     read(str(tmp_path), format_)
+
+
+@pytest.mark.parametrize("at", [pl.col("at"), pl.struct("at").alias("at")], ids=["plain", "nested"])
+def test_times_finer_than_a_microsecond(tmp_path: Path, at: pl.Expr) -> None:
+    file = tmp_path / "1.parquet"
+
+    def write(*nanos: int | None) -> None:
+        times = pl.Series("at", nanos, pl.Int64).cast(pl.Datetime("ns", "UTC"))
+        times.to_frame().select(at).write_parquet(file)
+
+    write(1_700_000_000_123_456_000, None)
+    assert scan.scan_files(str(file), "parquet").collect(backend="polars").shape == (2, 1)
+    write(1_700_000_000_123_456_000, None, -1)
+    assert scan.columns_at(str(file), "parquet").columns == ["at"]
+    with pytest.raises(ConfigError, match=f"{file}: column 'at' has times finer than a microsecond; round them"):
+        scan.scan_files(str(file), "parquet")
