@@ -190,6 +190,14 @@ class QueryEngineContract(ABC):
         with pytest.raises(BadInput, match=wanted), self.explaining():
             queries.query(f"SELECT {text} AS x FROM f", tables).collect(backend="polars")
 
+    def test_a_value_that_cannot_be_computed_may_be_null(self, queries: QueryEngine) -> None:
+        tables = {"f": self.frame([(1, date(9999, 12, 31)), (2, date(2024, 1, 1))], Schema.parse("id int, d date"))}
+        sql = (
+            "SELECT id, date_add(d, 1) AS x, CAST(d AS timestamp) + interval 2 day AS y, id + 1 AS z FROM f ORDER BY id"
+        )
+        found = queries.query(sql, tables, lenient=True).collect(backend="polars")
+        assert found.rows() == [(1, None, None, 2), (2, date(2024, 1, 2), datetime(2024, 1, 3, tzinfo=UTC), 3)]
+
     def test_times_within_range_are_as_they_were(self, queries: QueryEngine) -> None:
         rows = [(date(9999, 12, 31), datetime(1, 1, 1, tzinfo=UTC)), (None, None)]
         tables = {"f": self.frame(rows, Schema.parse("d date, t timestamp"))}

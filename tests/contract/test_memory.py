@@ -153,6 +153,16 @@ class TestDuckQueriesRefuse(PolarsFrames):
         with pytest.raises(BadInput, match=told):
             DuckQueries().query(f"select {expression} as x from t", {"t": self.frame(T_ROWS, T)})
 
+    def test_values_that_have_no_same_answer_may_be_null(self) -> None:
+        sql = "select id, upper(concat(s, 'ﬁ')) as x, n + 2147483640 as y, id + 1 as z from t order by id"
+        found = DuckQueries().query(sql, {"t": self.frame(T_ROWS, T)}, lenient=True).collect(backend="polars")
+        assert found.rows() == [
+            (1, None, 2147483647, 2),
+            (2, None, None, 3),
+            (3, None, 2147483633, 4),
+            (4, None, None, 5),
+        ]
+
     def test_nothing_beside_the_frames_can_be_read(self, tmp_path: Path) -> None:
         pl.DataFrame({"id": [1]}).write_parquet(tmp_path / "secret.parquet")
         with pytest.raises(ConfigError, match="no table"):

@@ -53,18 +53,19 @@ None holds a table, so a query sees no other query's. Each thread that queries t
 class DuckQueries(QueryEngine):
     """DuckDB over Polars frames. Several threads may query at the same time."""
 
-    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]], *, lenient: bool = False) -> nw.LazyFrame[Any]:
         statement = _parse(sql)
         statement.check_tables(tables)
         used = {name.lower() for name in statement.tables}
         frames = {name.lower(): collect(frame) for name, frame in tables.items() if name.lower() in used}
         try:
             plan = _compile(
-                statement.sql, tuple((name, tuple(ddl_types(rows).items())) for name, rows in frames.items())
+                statement.sql, tuple((name, tuple(ddl_types(rows).items())) for name, rows in frames.items()), lenient
             )
         except ConfigError as error:
             raise ConfigError(f"{quote(sql)}: {error}") from error
-        return lazy(self._run(sql, plan, frames))
+        rows = self._run(sql, plan, frames)
+        return lazy(_in_range(rows, sql, lenient=lenient))
 
     def scan(self, path: str, format: str) -> nw.LazyFrame[Any]:  # noqa: A002 - the port's word
         return scan_files(path, format)
@@ -91,15 +92,15 @@ class DuckQueries(QueryEngine):
                 raise found from error
             line, _, _ = message.partition("\n")
             raise BadInput(f"{quote(sql)} failed on a value: {line}") from error
-        return _in_range(_as_declared(pl.DataFrame(rows), plan), sql)
+        return _as_declared(pl.DataFrame(rows), plan)
 
 
 _parse = lru_cache(_KNOWN_QUERIES)(parse_statement)
 
 
 @lru_cache(_KNOWN_QUERIES)
-def _compile(sql: str, tables: _Types) -> CompiledQuery:
-    return compile_query(sql, {name: dict(columns) for name, columns in tables})
+def _compile(sql: str, tables: _Types, lenient: bool) -> CompiledQuery:  # noqa: FBT001 - a key of the cache
+    return compile_query(sql, {name: dict(columns) for name, columns in tables}, lenient=lenient)
 
 
 @contextmanager
@@ -126,14 +127,16 @@ def _open_database() -> duckdb.DuckDBPyConnection:
     return database
 
 
-def _in_range(rows: pl.DataFrame, sql: str) -> pl.DataFrame:
-    """The rows; a time outside the years 1 to 9999, which `datetime` cannot hold, raises `BadInput`."""
+def _in_range(rows: pl.DataFrame, sql: str, *, lenient: bool) -> pl.DataFrame:
+    """The rows; a time outside the years 1 to 9999, which `datetime` cannot hold, raises `BadInput`, or is null."""
     for name, dtype in rows.schema.items():
         micros = {pl.Date: DAY_MICROS, pl.Datetime: 1}.get(dtype.base_type())
         if micros is None:
             continue
         outside = ~rows[name].to_physical().is_between(FIRST_MICRO // micros, LAST_MICRO // micros)
-        if outside.any():
+        if lenient:
+            rows = rows.with_columns(rows[name].set(outside, None))
+        elif outside.any():
             raise BadInput(f"{quote(sql)}: column {name!r} has a time outside 0001-01-01 to 9999-12-31; leave it out")
     return rows
 

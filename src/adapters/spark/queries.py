@@ -44,7 +44,7 @@ class SparkQueries(QueryEngine):
 
     session: SparkSession
 
-    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]], *, lenient: bool = False) -> nw.LazyFrame[Any]:
         statement = parse_statement(sql)
         statement.check_tables(tables)
         used = {name.lower() for name in statement.tables}
@@ -52,7 +52,7 @@ class SparkQueries(QueryEngine):
         with self._views(frames) as views, _explained(sql):
             rows = self.session.sql(_over_views(check_sums(statement.sql), views))
         _check_names(rows.columns, sql)
-        return lazy(in_range(rows, sql))
+        return lazy(in_range(rows, sql, lenient=lenient))
 
     def scan(self, path: str, format: str) -> nw.LazyFrame[Any]:  # noqa: A002 - the port's word
         if format not in _FORMATS:

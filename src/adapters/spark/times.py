@@ -23,12 +23,12 @@ _COUNTED: dict[type[spark_types.DataType], tuple[str, int]] = {
 """SQL that counts a time from 1970, and the microseconds of one unit."""
 
 
-def in_range(rows: DataFrame, sql: str) -> DataFrame:
-    """The rows of a query; a time outside 0001-01-01 to 9999-12-31 in UTC stops the job."""
+def in_range(rows: DataFrame, sql: str, *, lenient: bool = False) -> DataFrame:
+    """The rows of a query; a time outside 0001-01-01 to 9999-12-31 in UTC stops the job, or is null."""
     timed = {each.name: _COUNTED[type(each.dataType)] for each in rows.schema.fields if type(each.dataType) in _COUNTED}
     if not timed:
         return rows
-    columns = (_checked(name, *timed[name], sql) if name in timed else quoted(name) for name in rows.columns)
+    columns = (_checked(name, *timed[name], sql, lenient) if name in timed else quoted(name) for name in rows.columns)
     return rows.selectExpr(*columns)
 
 
@@ -38,8 +38,9 @@ def read_out_of_range(message: str) -> BadInput | None:
     return BadInput(found[1]) if found else None
 
 
-def _checked(name: str, count: str, step: int, sql: str) -> str:
+def _checked(name: str, count: str, step: int, sql: str, lenient: bool) -> str:  # noqa: FBT001 - in the row of its query
     column = quoted(name)
     why = f"{quote(sql)}: column {name!r} has a time outside 0001-01-01 to 9999-12-31; leave it out"
     inside = f"{count.format(column)} BETWEEN {FIRST_MICRO // step} AND {LAST_MICRO // step}"
-    return f"IF({column} IS NULL OR {inside}, {column}, raise_error({text(_MARK + why)})) AS {column}"
+    outside = "NULL" if lenient else f"raise_error({text(_MARK + why)})"
+    return f"IF({column} IS NULL OR {inside}, {column}, {outside}) AS {column}"

@@ -178,9 +178,9 @@ class TriedQueries(QueryEngine):
 
     queries: QueryEngine
 
-    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]], *, lenient: bool = False) -> nw.LazyFrame[Any]:
         try:
-            return self.queries.query(sql, tables)
+            return self.queries.query(sql, tables, lenient=lenient)
         except BadInput as error:  # the other engine may have an answer for the value
             raise EngineLimit(str(error)) from error
         except (ConfigError, NotSupported) as error:

@@ -226,12 +226,14 @@ class QueryEngine(Protocol):
     """User-supplied SQL, in Spark's dialect, over frames and over plain tables."""
 
     @abstractmethod
-    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
+    def query(self, sql: str, tables: Mapping[str, nw.LazyFrame[Any]], *, lenient: bool = False) -> nw.LazyFrame[Any]:
         """The rows of one query, computed lazily if the engine can, else immediately.
 
         Args:
             sql: see `sql.parse_statement`.
             tables: the tables it may read, by name; names are case-insensitive.
+            lenient: whether a value of the result that cannot be computed, or is a time outside 0001-01-01 to
+                9999-12-31, is null. Else it stops the query.
 
         Raises:
             ConfigError: it cannot be parsed; a column, table or function is unknown; two of its columns have the same

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from attrs import frozen
+from sqlglot import exp
 
 from ....domain.sql.typing import type_query
 from ....domain.table.schema import Schema
-from .casts import place_of, swap
+from .casts import call, place_of, swap
 from .renderings import RENDERINGS
 from .zeros import normalize_zeros
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 
 @frozen
@@ -30,12 +27,13 @@ class CompiledQuery:
     schema: Schema
 
 
-def compile_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> CompiledQuery:
+def compile_query(sql: str, tables: Mapping[str, Mapping[str, str]], *, lenient: bool = False) -> CompiledQuery:
     """Compile a query that has been parsed once before.
 
     Args:
         sql: in Spark's dialect.
         tables: the DDL types of each table's columns.
+        lenient: whether a value of the result that cannot be computed is null.
 
     Raises:
         ConfigError: there is no such column or function, or DuckDB would give another result than Spark.
@@ -43,6 +41,10 @@ def compile_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> Compiled
     query = type_query(sql, tables)
     normalize_zeros(query.tree)
     _render(query.tree)
+    if lenient:
+        for each in query.tree.selects:
+            if not isinstance(each.unalias(), exp.Column):
+                each.set("this", call("try", each.this))
     return CompiledQuery(query.tree.sql(dialect="duckdb"), query.schema)
 
 

@@ -92,13 +92,25 @@ class Lookups:
         exact = self.add_columns(rows, named).join(wanted, on=list(named), how="semi")
         return exact.select(*columns)
 
-    def add_columns(self, rows: nw.LazyFrame[Any], named: Mapping[str, SourceExpr]) -> nw.LazyFrame[Any]:
-        """The rows with the values of these expressions as additional columns."""
+    def add_columns(
+        self, rows: nw.LazyFrame[Any], named: Mapping[str, SourceExpr], *, lenient: bool = False
+    ) -> nw.LazyFrame[Any]:
+        """The rows with the values of these expressions as additional columns.
+
+        Args:
+            rows: the rows.
+            named: the expressions, by the names of their columns.
+            lenient: whether values that cannot be computed are null.
+
+        Raises:
+            BadInput: a value cannot be computed, if the engine computes immediately.
+        """
         plain = {name: expr for name, expr in named.items() if expr.column}
         computed = {name: expr for name, expr in named.items() if not expr.column}
         if computed:
             listed = ", ".join(f"{expr.sql} AS `{name}`" for name, expr in computed.items())
-            rows = self.queries.query(f"SELECT *, {listed} FROM {_ROWS}", {_ROWS: rows})  # noqa: S608 - parsed, and quoted
+            sql = f"SELECT *, {listed} FROM {_ROWS}"  # noqa: S608 - parsed, and quoted
+            rows = self.queries.query(sql, {_ROWS: rows}, lenient=lenient)
         return rows.with_columns(nw.col(str(expr.column)).alias(name) for name, expr in plain.items())
 
     def _by_key(self, name: str, named: Mapping[str, SourceExpr], wanted: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -138,13 +150,18 @@ class Lookups:
         return Change(append=now.join(before, on=columns, how="anti"), delete=before.join(now, on=columns, how="anti"))
 
     def build_index(self, index: Index) -> Change:
-        """The change that writes an index of all rows of its input."""
-        return Change(overwrite=self._index_rows(index, self.inputs[index.input].rows()))
+        """The change that writes an index of all rows of its input.
 
-    def _index_rows(self, index: Index, rows: nw.LazyFrame[Any], *more: str) -> nw.LazyFrame[Any]:
+        A row with a value that cannot be computed has no entry: the whole query has been run, so it does not use it.
+        """
+        return Change(overwrite=self._index_rows(index, self.inputs[index.input].rows(), lenient=True))
+
+    def _index_rows(
+        self, index: Index, rows: nw.LazyFrame[Any], *more: str, lenient: bool = False
+    ) -> nw.LazyFrame[Any]:
         named = {by(at): expr for at, expr in enumerate(index.exprs)}
         return (
-            self.add_columns(rows, named)
+            self.add_columns(rows, named, lenient=lenient)
             .select(*index.table.schema.names, *more)
             .drop_nulls(subset=list(index.table.schema.names))
         )

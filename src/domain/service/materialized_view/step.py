@@ -51,7 +51,10 @@ class ViewStep:
         self.engine.expect(total)
         if any(self.settings.changes.get(name) == ALL for name in changed_inputs):
             return self._recompute_all(batch, plan, snapshot, total)
-        return self._recompute_affected(batch, plan, snapshot, changed_inputs, total)
+        try:
+            return self._recompute_affected(batch, plan, snapshot, changed_inputs, total)
+        except BadInput:  # of a row that the query may leave out, as its lookups know no WHERE; if not, this stops too
+            return self._recompute_all(batch, plan, snapshot, total)
 
     def _changes(
         self, inputs: Mapping[str, KeyedInput], plan: ViewPlan, snapshot: Snapshot

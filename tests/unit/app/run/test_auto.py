@@ -349,7 +349,7 @@ class TestQueries:
 
     def test_a_value_may_be_another_one_next_time(self) -> None:
         class Values(DuckQueries):
-            def query(self, *_arguments: Any) -> Any:
+            def query(self, *_arguments: Any, **_more: Any) -> Any:
                 raise BadInput("a value does not fit")
 
         with pytest.raises(EngineLimit, match="does not fit") as caught:

@@ -60,6 +60,11 @@ inputs = { w = "wanted.rows", s = "states.totals" }
 align = "newest"
 key = ["id", "state"]
 sql = "SELECT w.id, coalesce(s.state, 'none') AS state, s.orders FROM w JOIN s ON s.orders = w.id"
+[pipelines.small]
+service = "materialized_view"
+inputs = { w = "wanted.rows" }
+key = ["size"]
+sql = "SELECT size * 1000000000 AS size, count(*) AS n FROM w WHERE size < 3 GROUP BY size * 1000000000"
 """
 READ = {
     "states.totals": "states.sums",
@@ -105,6 +110,21 @@ def test_rows_with_null_in_their_key_are_found_by_an_index(trial: Trial) -> None
     assert shown() == [empty, (2, "paid", 2), (3, "new", 3), (3, "none", 3)]
     whole = [row["whole"] for row in trial.reader.view("alike.recomputed").sort("epoch").to_dicts()]
     assert whole == [True, False, False]
+
+
+def test_rows_that_the_query_leaves_out_may_have_values_that_cannot_be_computed(trial: Trial) -> None:
+    def shown() -> list[tuple[Any, ...]]:
+        return sorted(trial.reader.view("small").rows())
+
+    assert shown() == [(0, 1)]
+    order(trial, (7, "new", 2), (8, "new", 3))
+    trial.run()
+    assert shown() == [(0, 1), (2_000_000_000, 1)]
+    order(trial, (9, "new", 2))
+    trial.run()
+    assert shown() == [(0, 1), (2_000_000_000, 2)]
+    whole = [row["whole"] for row in trial.reader.view("small.recomputed").sort("epoch").to_dicts()]
+    assert whole == [True, True, False]
 
 
 @pytest.mark.parametrize("name", READ)
