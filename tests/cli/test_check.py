@@ -179,7 +179,7 @@ def test_a_plain_table_that_is_not_there(config: Path, capsys: pytest.CaptureFix
 
 def test_a_plain_table_that_cannot_be_read(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (config.parent / "tags.csv").write_text("")
-    assert f"inputs.tags: cannot read {config.parent}/tags.csv as csv: " in refused(config, capsys)
+    assert f"inputs.tags: {config.parent}/tags.csv has no header; write the names" in refused(config, capsys)
 
 
 def test_a_view_whose_name_is_that_of_a_table(config: Path, capsys: pytest.CaptureFixture[str]) -> None:

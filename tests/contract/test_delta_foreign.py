@@ -125,6 +125,16 @@ class TestLocal(PolarsFrames, ForeignCommits):
         with pytest.raises(NotSupported, match="which uses "):
             table.commit(append=[(4, "d")])
 
+    @pytest.mark.usefixtures("stored")
+    def test_columns_that_are_not_null(self) -> None:
+        (first,) = self.root.rglob("_delta_log/*0.json")
+        text = first.read_text(encoding="utf-8")
+        first.write_text(text.replace('\\"nullable\\": true', '\\"nullable\\": false'), encoding="utf-8")
+        table = self.table(self.reopen(), SPEC)
+        table.sequence = 2
+        with pytest.raises(NotSupported, match="which uses NOT NULL: remove that from the table"):
+            table.commit(append=[(4, "d")])
+
     def test_a_table_to_which_rows_may_only_be_added(self) -> None:
         spec = evolve(SPEC, layout=Layout.MERGED)
         table = self.table(self.reopen(), spec)

@@ -94,11 +94,11 @@ def test_the_keys_of_a_table_whose_columns_were_renamed(spark: SparkSession, tmp
     assert source.remaining(None) == ((KeyRange(1000, 1003),) if key == "account_id" else (KeyRange(0, 3),))
 
 
-def make_again(spark: SparkSession, path: Path) -> None:
+def make_again(spark: SparkSession, path: Path, commits: int = 3) -> None:
     shutil.rmtree(path)
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
-    for low in (100, 200, 300):
-        append(spark, path, low, low + 8)
+    for number in range(commits):
+        append(spark, path, 100 * number + 100, 100 * number + 108)
 
 
 @pytest.mark.parametrize("commits", [1, 3])
@@ -119,12 +119,24 @@ def test_a_table_that_is_dropped_and_made_again_during_its_load(
             fails()
 
 
-def test_a_table_that_is_made_again_after_its_load(spark: SparkSession, tmp_path: Path) -> None:
-    append(spark, tmp_path / "t", 0, 8)
+@pytest.mark.parametrize("commits", [0, 1, 3])
+def test_a_table_that_is_made_again_after_its_load(spark: SparkSession, tmp_path: Path, commits: int) -> None:
+    for low in (0, 8):
+        append(spark, tmp_path / "t", low, low + 8)
     _, after = loaded(bulk(spark, tmp_path / "t"))
-    make_again(spark, tmp_path / "t")
+    make_again(spark, tmp_path / "t", commits)
     source = bulk(spark, tmp_path / "t")
     assert (source.plan(after, READ_AT), source.remaining(after), source.lag(after)) == (None, (), "")
+
+
+def test_a_table_that_lost_the_version_that_its_load_reads(spark: SparkSession, tmp_path: Path) -> None:
+    for low in (0, 8):
+        append(spark, tmp_path / "t", low, low + 8)
+    first = bulk(spark, tmp_path / "t").plan(None, READ_AT)
+    assert first is not None
+    make_again(spark, tmp_path / "t", 1)
+    with pytest.raises(SourceChanged, match="does not have version 1 any more, which its load reads"):
+        bulk(spark, tmp_path / "t").plan(first.until, READ_AT)
 
 
 def test_a_load_that_an_earlier_version_has_begun_goes_on(spark: SparkSession, tmp_path: Path) -> None:

@@ -98,9 +98,11 @@ class DeltaBulk(BulkSource):
         for chunk in so_far.left:
             of, start, end = chunk.piece
             files += self._files(of)[start:end]
+        if not files:
+            return ()
         key = self.spec.key[0]
         if self.spec.records.columns[key].name not in INTEGERS:
-            return EVERYWHERE if files else ()
+            return EVERYWHERE
         # Bounds are by the names of columns in the files, which a rename leaves as they are.
         key = physical_name(self._log.columns(version), key)
         if any(key not in file.lowest or key not in file.highest for file in files):
@@ -161,7 +163,12 @@ class DeltaBulk(BulkSource):
     def _check_same(self, frontier: Frontier) -> None:
         """Check that the table is the one whose load has come to a frontier; early loads did not note its id."""
         version, _, *of = frontier or (0, 0)
-        if of and (self._log.newest() < version or self._log.table_id(version) != of[0]):
+        if of and self._log.newest() < version:
+            raise SourceChanged(
+                f"{self.path} does not have version {version} any more, which its load reads; put it back from a backup,"
+                " or load the table under another pipeline name"
+            )
+        if of and self._log.table_id(version) != of[0]:
             raise SourceChanged(
                 f"{self.path} is not the table any more whose load has begun: it was dropped, and made again; load the"
                 " new one under another pipeline name"

@@ -21,7 +21,8 @@ _NUMERICS = "_numeric"
 _TEXTS_OF = {
     **dict.fromkeys(("_date", "_timestamp"), "CAST({name} AS text[])"),
     "_timestamptz": (
-        "CASE WHEN {name} IS NOT NULL THEN ARRAY(SELECT CAST(each AT TIME ZONE 'UTC' AS text)"
+        "CASE WHEN array_ndims({name}) > 1 THEN CAST({name} AS text[])"  # as those of other types
+        " WHEN {name} IS NOT NULL THEN ARRAY(SELECT CAST(each AT TIME ZONE 'UTC' AS text)"
         " FROM unnest({name}) WITH ORDINALITY AS of(each, at) ORDER BY at) END"
     ),
 }

@@ -6,7 +6,7 @@ import io
 import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 import polars as pl
@@ -30,29 +30,45 @@ def read_text(file: Path) -> bytes:
         return stream.read().removeprefix(BOM_UTF8)
 
 
-def read_csv(file: Path) -> pl.DataFrame | None:
-    """The rows of one CSV file with a header; None if it is empty.
+def read_csv(file: Path, *, only_header: bool = False) -> pl.DataFrame | None:
+    """The rows of one CSV file with a header, or only its columns; None if it is empty.
 
     Raises:
         ConfigError: a line cannot be read, has more or fewer fields than the header, or the header lacks a name or has
             one twice.
         BadInput: the file is compressed, and damaged.
     """
-    text = read_text(file)
+    text = _first_record(file) if only_header else read_text(file)
     parsed = _parse(file, text)
     names = next(parsed, None)
     if names is None:
         return None
     header = [name or "" for name in names]
     if "" in header or len({name.lower() for name in header}) < len(header):
-        raise ConfigError(f"file {file}: its header is {', '.join(header)!r}; give each column a name of its own")
-    if _is_plain(text, len(header)):
-        return pl.read_csv(text, infer_schema=False, new_columns=header)
+        raise ConfigError(
+            f"file {file}: its header is {', '.join(header)!r}; give each column a name of its own (pandas writes one"
+            " without a name unless you set index=False)"
+        )
+    plain = _without_blank_lines(text)
+    if _is_plain(plain, len(header)):
+        return pl.read_csv(plain, infer_schema=False, new_columns=header)
     schema = dict.fromkeys(header, pl.String())
     batches = [pl.DataFrame(schema=schema)]
     while rows := list(islice(parsed, _ROWS_A_BATCH)):
         batches.append(pl.DataFrame(rows, schema, orient="row"))
     return pl.concat(batches)
+
+
+def _first_record(file: Path) -> bytes:
+    """The bytes of the first record that is not blank, without a byte order mark."""
+    with explain_damage(file), open_file(str(file)) as stream:
+        lines = enumerate(chain([stream.readline().removeprefix(BOM_UTF8)], stream), start=1)
+        return next((record for _, record in records(lines)), b"")
+
+
+def _without_blank_lines(text: bytes) -> bytes:
+    """The text without the blank lines at its end, and without all of them if none can be inside quotes."""
+    return text.rstrip(b"\r\n") if b'"' in text else re.sub(rb"(?m)^\r?\n", b"", text)
 
 
 def _is_plain(text: bytes, width: int) -> bool:

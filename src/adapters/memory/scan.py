@@ -45,7 +45,7 @@ def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
             files = _files(path, format_)
             if most is None:
                 check_room(sum(file.stat().st_size for file in files))
-            rows = _READERS[format_](files)
+            rows = _csv(files, only_headers=most == 0) if format_ == "csv" else _READERS[format_](files)
             read = (rows if most is None else rows.head(most)).collect()
             _check_micros(path, read)
             found = _as_spark_reads(read.lazy()).collect()
@@ -116,8 +116,8 @@ def _check_no_partitions(folder: Path) -> None:
             )
 
 
-def _csv(files: list[Path]) -> pl.LazyFrame:
-    read = {file: rows for file in files if (rows := read_csv(file)) is not None}
+def _csv(files: list[Path], *, only_headers: bool = False) -> pl.LazyFrame:
+    read = {file: rows for file in files if (rows := read_csv(file, only_header=only_headers)) is not None}
     if not read:
         raise ConfigError(f"{files[0]} has no header; write the names of the columns into its first line")
     first, *others = read
@@ -146,13 +146,13 @@ def _parquet(files: list[Path]) -> pl.LazyFrame:
     types: dict[str, pl.DataType] = {}
     for file, rows in zip(files, scans, strict=True):
         for name, dtype in rows.collect_schema().items():
-            if types.setdefault(name, dtype) != dtype:
+            if dtype != pl.Null and types.setdefault(name, dtype) != dtype:  # Null is the type of nulls only
                 raise ConfigError(
                     f"file {file}: column {name!r} is {dtype}, and {types[name]} in another file; write one type"
                 )
     if len({name.lower() for name in types}) < len(types):
         raise ConfigError(f"{files[0].parent} has columns that differ only in case: {', '.join(types)}; rename them")
-    return pl.concat(scans, how="diagonal")
+    return pl.concat(scans, how="diagonal_relaxed")
 
 
 _READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {"parquet": _parquet, "csv": _csv, "json": _json}

@@ -35,8 +35,8 @@ def explain_read_errors(path: Path | str | None = None) -> Iterator[None]:
         raise
     except FileNotFoundError as error:
         raise VersionExpired(
-            f"{what} is gone ({_reason(error)}): its version expired while it was read, or something else than"
-            " Headwater removed it. Read a newer version, and pin what you read for long; if the newest one cannot be"
+            f"{what} is gone ({_reason(error)}): its version expired while it was read, or another program or a"
+            " person removed it. Read a newer version, and pin what you read for long; if the newest one cannot be"
             " read either, put the file back from a backup"
         ) from error
     except OSError as error:

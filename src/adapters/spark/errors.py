@@ -227,7 +227,7 @@ def _met_in_reading(fault: Fault) -> HeadwaterError | None:
         return ClusterUnavailable("rows that Spark held are gone, because an executor was lost or stopped")
     if fault.is_gone:
         return VersionExpired(
-            f"{fault.file} is gone: its version expired while it was read, or something else than Headwater removed it."
+            f"{fault.file} is gone: its version expired while it was read, or another program or a person removed it."
             " Read a newer version, and pin what you read for long; if the newest one cannot be read either, put the"
             " file back from a backup"
         )

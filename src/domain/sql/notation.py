@@ -39,9 +39,11 @@ _MOMENTS: dict[str, tuple[re.Pattern[str], Callable[[str], date]]] = {
 _COMPARISONS = frozenset({
     TokenType.EQ, TokenType.NEQ, TokenType.GT, TokenType.GTE, TokenType.LT, TokenType.LTE, TokenType.NULLSAFE_EQ,
 })  # fmt: skip
-_OPERATORS = _COMPARISONS | {
-    TokenType.BETWEEN, TokenType.ILIKE, TokenType.IN, TokenType.IS, TokenType.LIKE, TokenType.NOT, TokenType.RLIKE,
-}  # fmt: skip
+_TESTS = frozenset({
+    TokenType.BETWEEN, TokenType.ILIKE, TokenType.IN, TokenType.IS, TokenType.LIKE, TokenType.RLIKE,
+})  # fmt: skip
+_OPERATORS = _COMPARISONS | _TESTS | {TokenType.NOT}
+_CLOSED_BY = {TokenType.L_PAREN: TokenType.R_PAREN, TokenType.CASE: TokenType.END}
 _BORDERS = frozenset({
     TokenType.ALIAS, TokenType.AND, TokenType.COMMA, TokenType.ELSE, TokenType.GROUP_BY, TokenType.HAVING, TokenType.ON,
     TokenType.OR, TokenType.ORDER_BY, TokenType.PARTITION_BY, TokenType.QUALIFY, TokenType.RANGE, TokenType.ROWS,
@@ -86,7 +88,9 @@ def _check_grouping(tokens: Sequence[Token]) -> None:
         kinds = [each.token_type for each in operators]
         first = next((at for at, kind in enumerate(kinds) if kind in {TokenType.IS, TokenType.DISTINCT}), len(kinds))
         allowed = _COMPARISONS if TokenType.DISTINCT in kinds else frozenset[TokenType]()
-        if (len(kinds) > 1 and TokenType.NULLSAFE_EQ in kinds) or not allowed.issuperset(kinds[first + 1 :]):
+        is_mixed = not _COMPARISONS.isdisjoint(kinds) and not _TESTS.isdisjoint(kinds)
+        is_chained = (len(kinds) > 1 and TokenType.NULLSAFE_EQ in kinds) or not allowed.issuperset(kinds[first + 1 :])
+        if is_mixed or is_chained:
             words = " and ".join(each.text.upper() for each in operators)
             raise ConfigError(f"Spark may group {words} otherwise; write parentheses, as in (a <=> b) = c")
 
@@ -96,16 +100,16 @@ def _operators(tokens: Sequence[Token]) -> Iterator[list[Token]]:
 
     The ``AND`` of ``BETWEEN`` is among them, and ``IS DISTINCT FROM`` is its ``DISTINCT``.
     """
-    outer: list[list[Token]] = []
+    outer: list[tuple[TokenType, list[Token]]] = []
     found: list[Token] = []
     for before, token in zip([TokenType.L_PAREN, *(each.token_type for each in tokens)], tokens, strict=False):
         kind, kinds = token.token_type, [each.token_type for each in found]
-        if kind in {TokenType.L_PAREN, TokenType.CASE}:
-            outer.append(found)
+        if kind in _CLOSED_BY:
+            outer.append((_CLOSED_BY[kind], found))
             found = []
-        elif kind in {TokenType.R_PAREN, TokenType.END} and outer:
+        elif outer and kind == outer[-1][0] and before != TokenType.DOT:
             yield found
-            found = outer.pop()
+            _, found = outer.pop()
         elif kind == TokenType.AND and kinds.count(TokenType.BETWEEN) > kinds.count(TokenType.AND):
             found.append(token)
         elif kind in _BORDERS:
@@ -115,7 +119,7 @@ def _operators(tokens: Sequence[Token]) -> Iterator[list[Token]]:
             found[-1] = token
         elif kind in _OPERATORS and (kind != TokenType.NOT or (found and before != TokenType.IS)):
             found.append(token)
-    yield from (*outer, found)
+    yield from (*(each for _, each in outer), found)
 
 
 def _check_token(token: Token, before: TokenType, following: TokenType | None) -> None:

@@ -6,6 +6,7 @@ A commit is one file that must not exist yet, so the second of two writers fails
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
@@ -44,8 +45,9 @@ _IN_COLUMNS = {
     "invariants": '"delta.invariants"',
     "generatedColumns": '"delta.generationExpression"',
     "identityColumns": '"delta.identity.start"',
+    "NOT NULL": r'"nullable":\s*false',
 }
-"""The key in a column's metadata that says that it uses the feature."""
+"""By feature, a pattern of what is in the schema's JSON if a column uses it."""
 _logger = logging.getLogger(__name__)
 
 
@@ -107,12 +109,12 @@ class LogState:
         if not self.metadata:
             return
         version, properties = self.protocol.get("minWriterVersion", 2), self.metadata["configuration"]
-        found = {name for name, key in _IN_COLUMNS.items() if key in self.metadata["schemaString"]}
+        found = {name for name, key in _IN_COLUMNS.items() if re.search(key, self.metadata["schemaString"])}
         if any(name.startswith("delta.constraints.") for name in properties):
             found.add("checkConstraints")
         if _is_on(properties, "delta.enableChangeDataFeed"):
             found.add("changeDataFeed")
-        if unmet := sorted(name for name in found if _REQUIRED_FROM[name] <= version):
+        if unmet := sorted(name for name in found if _REQUIRED_FROM.get(name, 0) <= version):
             what = f"writing to {path}, which uses {', '.join(unmet)}"
             raise NotSupported(what, "delta, engine local", 'remove that from the table, or set engine = "spark"')
         if removes and _is_on(properties, "delta.appendOnly"):

@@ -35,6 +35,19 @@ def test_a_file_that_is_removed_after_it_was_listed(
     read(str(tmp_path), format_)
 
 
+def test_columns_are_asked_for_without_reading_the_rows(tmp_path: Path) -> None:
+    (tmp_path / "1.csv").write_text('\ufeff\n"i\nd",v\n1,2,3\n', encoding="utf-8")
+    assert scan.columns_at(str(tmp_path), "csv").columns == ["i\nd", "v"]
+    with pytest.raises(ConfigError, match="2 fields wanted, not 3"):
+        scan.scan_files(str(tmp_path), "csv")
+
+
+def test_a_column_of_nulls_only_has_the_type_of_other_files(tmp_path: Path) -> None:
+    pl.DataFrame({"id": [1], "v": [None]}).write_parquet(tmp_path / "1.parquet")
+    pl.DataFrame({"id": [2], "v": ["a"]}).write_parquet(tmp_path / "2.parquet")
+    assert scan.scan_files(str(tmp_path), "parquet").collect(backend="polars").rows() == [(1, None), (2, "a")]
+
+
 @pytest.mark.parametrize("at", [pl.col("at"), pl.struct("at").alias("at")], ids=["plain", "nested"])
 def test_times_finer_than_a_microsecond(tmp_path: Path, at: pl.Expr) -> None:
     file = tmp_path / "1.parquet"

@@ -15,6 +15,6 @@ if TYPE_CHECKING:
 
 
 def test_a_file_that_is_gone_may_have_expired_or_have_been_removed(tmp_path: Path) -> None:
-    message = r"its version expired while it was read, or something else than Headwater removed it\. Read a newer"
+    message = r"its version expired while it was read, or another program or a person removed it\. Read a newer"
     with pytest.raises(VersionExpired, match=message), explain_read_errors(tmp_path / "a.parquet"):
         pl.read_parquet(tmp_path / "a.parquet")

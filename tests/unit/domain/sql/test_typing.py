@@ -99,7 +99,8 @@ def test_types_are_those_of_spark(expression, ddl):
         ("date '2024-02-30'", "write it as DATE"),
         ("g || n + 1", "write parentheses"),
         ("n is null is null", "IS and IS otherwise; write parentheses"),
-        ("n between 1 and 9 = true", "only in parentheses"),
+        ("n between 1 and 9 = true", "BETWEEN and AND and = otherwise; write parentheses"),
+        ("g like s like g", "only in parentheses"),
         ("if(x, n)", "write it: if"),
         (
             "sum(n) over (order by at range between interval 1 day preceding and interval 1 hour following)",
