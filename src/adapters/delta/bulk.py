@@ -165,7 +165,7 @@ class DeltaBulk(BulkSource):
         version, _, *of = frontier or (0, 0)
         if of and self._log.newest() < version:
             raise SourceChanged(
-                f"{self.path} does not have version {version} any more, which its load reads; put it back from a backup,"
+                f"{self.path} lacks version {version}, which its load reads; put it back from a backup,"
                 " or load the table under another pipeline name"
             )
         if of and self._log.table_id(version) != of[0]:

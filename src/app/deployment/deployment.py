@@ -180,6 +180,11 @@ class BulkInput:
     has_nested: ClassVar[bool] = True
     """Whether it can load nested columns."""
 
+    @property
+    def grows(self) -> bool:
+        """Whether chunks may be added that were not known when the load began, as files of a folder are."""
+        return False
+
     reports_time: ClassVar[bool] = False
     """Whether it reports the time of each read itself; else `search_ts` or a position is needed."""
 
@@ -233,6 +238,10 @@ class BulkFiles(BulkInput):
     chunks_per_epoch: int = 1
     csv: CsvFormat = RFC_4180
     layout: str = LINES
+
+    @property
+    def grows(self) -> bool:
+        return self.format != "delta"
 
     @property
     def records_format(self) -> str:

@@ -67,6 +67,7 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
             "watermark_delay": source.watermark_delay,
             "search_ts": loaded.search_ts,
             "repeatable": loaded.repeatable,
+            "grows": loaded.grows,
             "lanes": source.input.lanes,
         }
         settings = table.build(lambda: BulkMergeSettings(table.name, **own))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping
 from datetime import datetime
 
 import narwhals as nw
@@ -13,7 +13,7 @@ from ...errors import BadInput
 from ...ledger.ledger import Snapshot
 from ...source.transactions import AT
 from ...table.collect import collect_small
-from .load_progress import BulkLoadProgress, Chunk, LoadState, Reach, highest_position
+from .load_progress import BulkLoadProgress, LoadState, Reach, highest_position
 from .settings import BulkMergeSettings
 from .tables import READ, BulkMergeTables
 from .undo_log import UndoLog
@@ -73,19 +73,23 @@ class LateChunks:
         changes = snapshot.read(self.tables.current.name).filter(nw.col(READ) == 0)
         return highest_position(changes, self.tables.order)
 
-    def check(self, chunks: Iterable[Chunk], deletes_from: datetime) -> None:
+    def check(self, chunks: Mapping[int, datetime | None], deletes_from: datetime) -> None:
         """Check chunks that were read now.
 
+        Args:
+            chunks: their numbers, each with the earliest time at which one of its rows was written (UTC).
+            deletes_from: the time from which deletes are known (UTC).
+
         Raises:
-            BadInput: a chunk was written before the time from which deletes are known.
+            BadInput: a chunk has rows that were written before that time.
         """
-        for chunk in chunks:
-            if chunk.search_ts is None or chunk.search_ts - deletes_from < self.settings.delay:
+        for number, earliest in chunks.items():
+            if earliest is None or earliest - deletes_from < self.settings.delay:
                 written, remedy = "without a search_ts", _SEARCH_TS_REMEDY
-                if chunk.search_ts is not None:
-                    written, remedy = f"of {chunk.search_ts.isoformat()}", ""
+                if earliest is not None:
+                    written, remedy = f"of {earliest.isoformat()}", ""
                 raise BadInput(
-                    f"chunk {chunk.number} ({written}) came after the load was done. It may have rows that were deleted"
+                    f"chunk {number} ({written}) came after the load was done. It may have rows that were deleted"
                     f" since it was written: only deletes after {deletes_from.isoformat()} are known. Remove its file,"
                     f" and send its rows as changes; or load the whole table with another pipeline name{remedy}"
                 )

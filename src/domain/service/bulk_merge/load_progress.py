@@ -103,7 +103,8 @@ class Settlement:
     Args:
         settled: chunks that become visible in this epoch.
         state: the state of the load after the epoch.
-        open_ranges: key ranges of all chunks that have not settled after the epoch.
+        open_ranges: key ranges of all chunks that have not settled after the epoch; all keys while a load may
+            get chunks that were not known, and their images have no position.
         ranges_shrank: whether these ranges may have shrunk.
     """
 
@@ -207,6 +208,8 @@ class BulkLoadProgress:
             deletes_from=None if done else state.deletes_from,
         )
         open_ranges = merge_ranges((*remaining, *(chunk.key_range for chunk in waiting)))
+        if self.settings.grows and not self.settings.position and not done:
+            open_ranges = EVERYWHERE  # by position, a deleted row stays in any case
         return Settlement(
             settled,
             state_after,

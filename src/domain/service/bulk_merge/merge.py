@@ -11,7 +11,7 @@ from ...ports import FrameEngine
 from ...source.bulk import CHUNK
 from ...table.change import POSITION, Change, Matching
 from .events import Events
-from .load_progress import EpochInput, Settlement, numbers_of, row_count, within
+from .load_progress import EVERYWHERE, EpochInput, Settlement, numbers_of, row_count, within
 from .settings import BulkMergeSettings
 from .tables import DELETED, BulkMergeTables
 
@@ -87,7 +87,9 @@ class ImageMerger:
     def _obsolete_tombstones(self, epoch_input: EpochInput, settlement: Settlement) -> nw.LazyFrame[Any] | None:
         """Keys of tombstones that no unsettled chunk can contain any more; None if no chunk has settled."""
         table = self.tables.tombstones.name
-        if not settlement.ranges_shrank or epoch_input.snapshot.version(table) is None:
+        if not settlement.ranges_shrank or settlement.open_ranges == EVERYWHERE:
+            return None
+        if epoch_input.snapshot.version(table) is None:
             return None
         tombstones = epoch_input.snapshot.read(table)
         return self.engine.persist(tombstones.filter(~within(self.settings.key[0], settlement.open_ranges)))

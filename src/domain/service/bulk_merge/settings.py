@@ -41,6 +41,7 @@ class BulkMergeSettings:
             immediately, unless a change of its key came first.
         history: how far behind the watermark rows can still be read as of an event time.
         repeatable: whether a chunk of the bulk has the same rows each time it is read.
+        grows: whether chunks may be added that were not known when the load began.
         lanes: whether the changelog consists of several logs that are ordered only in themselves (topic partitions).
     """
 
@@ -58,6 +59,7 @@ class BulkMergeSettings:
     mode: str = field(default=EXACT, validator=one_of(*MODES))
     history: timedelta = HISTORY
     repeatable: bool = True
+    grows: bool = False
     lanes: bool = False
 
     def __attrs_post_init__(self) -> None:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Any
 
 import narwhals as nw
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from ...epoch.batch import ERROR, Batch
-from ...epoch.watermark import advance, newest_of
+from ...epoch.watermark import advance, instant, newest_of
 from ...ledger.ledger import Snapshot
 from ...ports import FrameCache
 from ...source import dead_letter
@@ -31,7 +32,7 @@ from .undo_log import UndoLog
 
 BULK_FORMAT = "bulk"
 """The format that dead letters of bulk rows have. Such dead letters cannot be replayed."""
-_DEAD, _MARK, _COUNT = "_dead", "_mark", "_count"
+_DEAD, _MARK, _COUNT, _EARLIEST = "_dead", "_mark", "_count", "_earliest"
 _INSTANT = timedelta(microseconds=1)
 _IDLE = timedelta(seconds=10)
 """The smallest advance of an idle changelog's watermark once the load is done. Then only reads as of a time need it."""
@@ -46,12 +47,14 @@ class _Profile:
         dead_letters: the number of rows that cannot be used.
         newest: the newest event or commit time (UTC) of the valid changes.
         chunks: the chunks of the valid bulk rows.
+        earliest: of each chunk the earliest time at which one of its rows was read (UTC).
     """
 
     rows: int = 0
     dead_letters: int = 0
     newest: datetime | None = None
     chunks: tuple[Chunk, ...] = ()
+    earliest: Mapping[int, datetime | None] = field(factory=dict)
 
 
 @frozen(eq=False)
@@ -90,7 +93,7 @@ class BulkMergeStep:
             changes = self.engine.persist(self.replay_order.place(changes, snapshot))
         complete = None if changes is None else self.transactions.filter_complete(changes, batch, snapshot)
         profile = self._profile(changes, bulk)
-        before = self._check_late(profile.chunks, batch, snapshot)
+        before = self._check_late(profile, batch, snapshot)
         self.engine.expect(profile.rows)
         changes_by_table: dict[str, Change] = {}
         if profile.dead_letters:
@@ -115,13 +118,13 @@ class BulkMergeStep:
         warnings = self.transactions.find_warnings(complete, profile.newest)
         return Step(changes_by_table, *counts, watermark=watermark, repeats=complete.repeats, warnings=warnings)
 
-    def _check_late(self, chunks: tuple[Chunk, ...], batch: Batch, snapshot: Snapshot) -> LoadState:
+    def _check_late(self, profile: _Profile, batch: Batch, snapshot: Snapshot) -> LoadState:
         """Check the chunks that were read now; return the state of the load before the batch."""
         before = self.progress.read_state(snapshot)
-        if before.done and (chunks or batch.remaining):
+        if before.done and (profile.chunks or batch.remaining):
             before = self.late_chunks.resume(before, self.progress, snapshot)
         if before.deletes_from is not None:
-            self.late_chunks.check(chunks, before.deletes_from)
+            self.late_chunks.check(profile.earliest, before.deletes_from)
         return before
 
     def catch_up(self, snapshot: Snapshot) -> Step | None:
@@ -181,7 +184,7 @@ class BulkMergeStep:
             if epoch_input.replay is not None and ordered:
                 entries, replaced = undo_log.insert_replayed(entries, epoch_input.replay, snapshot)
             entries = undo_log.assign_segments(entries, epoch_input.watermark)
-        is_done = self.progress.read_state(snapshot).done
+        is_done = epoch_input.state.done  # a chunk that comes now has been checked by the deletes that are there
         expired = undo_log.read_expired(snapshot, epoch_input.watermark) if is_done else None
         if expired is None:
             return Change(append=entries, delete=replaced), None
@@ -201,6 +204,7 @@ class BulkMergeStep:
             nw.len().alias(ROWS),
             nw.col(self.settings.key[0]).min().alias(LOW),
             nw.col(self.settings.key[0]).max().alias(HIGH),
+            nw.col(SEARCH_TS).min().alias(_EARLIEST),
             nw.col(SEARCH_TS, *reaches[-1:]).max(),
         )
         if reaches[1:]:
@@ -211,6 +215,7 @@ class BulkMergeStep:
             rows=profile.rows + sum(line[ROWS] for line in lines),
             dead_letters=profile.dead_letters + sum(line[ROWS] for line in lines if line[_DEAD]),
             chunks=tuple(self.progress.chunk_of(line) for line in lines if not line[_DEAD]),
+            earliest={line[CHUNK]: line[_EARLIEST] and instant(line[_EARLIEST]) for line in lines if not line[_DEAD]},
         )
 
     def _profile_of_changes(self, changes: nw.LazyFrame[Any]) -> _Profile:
@@ -254,7 +259,7 @@ def _with_highest(groups: nw.LazyFrame[Any], reaches: list[str]) -> nw.LazyFrame
     own = (_DEAD, CHUNK)
     whole = groups.with_columns(
         nw.col(ROWS).sum().over(*own),
-        nw.col(LOW).min().over(*own),
+        nw.col(LOW, _EARLIEST).min().over(*own),
         nw.col(HIGH, SEARCH_TS).max().over(*own),
     )
     return whole.unique(subset=[*own], keep="last", order_by=reaches)

@@ -241,6 +241,57 @@ def test_a_chunk_after_the_load_is_refused_after_the_delete_of_an_unknown_key(lo
         loaded.run()
 
 
+def write_dated(trial: Trial, *found: tuple[int, int]) -> None:
+    """Write a chunk of rows, each of an id and the second at which it was read."""
+    lines = ([str(id_), "x", "1", at(second).isoformat()] for id_, second in found)
+    trial.fill("accounts", [["id", "owner", "balance", "read_at"], *lines])
+
+
+def test_a_file_that_is_added_while_another_one_waits_does_not_bring_back_a_deleted_row(trial: Trial) -> None:
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "read_at" }')
+    write_dated(trial, (1, 0), (2, 0))
+    feed(trial, ("+I", 9, "ian", 90, 5))
+    trial.run()
+    feed(trial, ("-D", 5, "eve", 50, 7))
+    trial.run()
+    write_dated(trial, (5, 6), (6, 6))
+    trial.run()
+    feed(trial, ("+I", 8, "hal", 80, 60))
+    trial.run()
+    assert [row[0] for row in rows(trial)] == [1, 2, 6, 8, 9]
+    assert kept(trial) == {}
+
+
+def test_a_second_file_after_the_load_does_not_bring_back_a_deleted_row(trial: Trial) -> None:
+    trial.set("sources.log.watermark_delay", '"60s"')
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "read_at" }')
+    write_dated(trial, (1, 0), (5, 0))
+    feed(trial, ("+I", 9, "ian", 90, 100))
+    trial.run()
+    trial.run()
+    write_dated(trial, (3, 170))
+    trial.run()
+    feed(trial, ("-D", 5, "eve", 50, 190))
+    trial.run()
+    write_dated(trial, (5, 180))
+    trial.run()
+    feed(trial, ("+I", 8, "hal", 80, 600))
+    trial.run()
+    assert [row[0] for row in rows(trial)] == [1, 3, 8, 9]
+
+
+def test_the_oldest_row_of_a_chunk_after_the_load_counts(trial: Trial) -> None:
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "read_at" }')
+    write_dated(trial, (1, 0))
+    feed(trial, ("+I", 9, "ian", 90, 20))
+    trial.run()
+    feed(trial, ("-D", 5, "eve", 50, 40))
+    trial.run()
+    write_dated(trial, (5, 30), (6, 60))
+    with pytest.raises(BadInput, match=r"\(of 2024-03-01T09:00:30\+00:00\) came after the load was done"):
+        trial.run()
+
+
 @pytest.fixture
 def positioned(trial: Trial) -> Trial:
     """A load by position that is done when the changelog is at 10, the second of its newest change."""
@@ -277,6 +328,21 @@ def test_a_chunk_after_the_load_must_be_younger_than_the_deletes_that_are_kept(p
     write(trial, (4, 15))
     with pytest.raises(BadInput, match=r"only deletes after 2024-03-01T11:00:00\+00:00 are known"):
         trial.run()
+
+
+@pytest.mark.parametrize("files", [1, 2])
+def test_deletes_by_which_a_chunk_was_accepted_do_not_expire_with_it(positioned: Trial, files: int) -> None:
+    trial = positioned
+    change(trial, "+I", 5, 12)
+    trial.run()
+    change(trial, "-D", 5, 20)
+    trial.run()
+    for found in ((5,), (6,)) if files == 2 else ((5, 6),):
+        write(trial, *((each, 15) for each in found), second=30)
+    change(trial, "+I", 7, 26 * 3600)
+    trial.run()
+    trial.run()
+    assert [row[0] for row in rows(trial)] == [1, 6, 7, 9]
 
 
 def test_a_chunk_after_the_load_needs_a_time_of_its_read(positioned: Trial) -> None:
@@ -343,7 +409,7 @@ def test_what_waits_is_told_with_its_size_and_freed_as_chunks_settle(trial: Tria
     feed(trial, ("+I", 9001, "ian", 90, 45))
     trial.run()
     (one,) = trial.reader.status()
-    assert list(one.bookkeeping) == ["waiting"]
+    assert list(one.bookkeeping) == ["waiting", "tombstones"]  # another file may still bring the row
     assert (one.bookkeeping["waiting"].rows, one.bookkeeping["waiting"].chunks) == (700, 1)
     assert 0 < one.bookkeeping["waiting"].size < waiting.size
     feed(trial, ("+I", 9002, "ian", 90, 75))
