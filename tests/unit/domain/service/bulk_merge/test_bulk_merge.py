@@ -542,6 +542,27 @@ def test_letters_read_again_are_placed_by_their_time_and_after_the_bulk(trial: T
     assert all("a later change of its key has been read" in reason for reason in reasons(trial))
 
 
+def test_a_letter_that_is_older_by_its_position_stays(positioned: Trial) -> None:
+    """`rows` do not need it, and answers as of a time stay as they were."""
+    trial = positioned
+    schema = '"kind string, id bigint, owner string, balance bigint, at timestamp, pos bigint, note {}"'
+    trial.set("sources.log.schema", schema.format("int"))
+    change(trial, "+I", 5, 50)
+    trial.run()
+    for id_, second in ((5, 70), (6, 95)):
+        line = {"kind": "+U", "id": id_, "owner": "x", "balance": 2, "at": at(second).isoformat(), "pos": second}
+        trial.feed("log", [json.dumps({**line, "note": "text"})])
+    change(trial, "+U", 5, 90)
+    trial.run()
+    then = {second: rows(trial, as_of=at(second)) for second in (45, 55, 75, 94)}
+    trial.set("sources.log.schema", schema.format("string"))
+    result = trial.open().replay("accounts")
+    assert (result.rows, result.left) == (1, 1)
+    assert {second: rows(trial, as_of=at(second)) for second in then} == then
+    assert [row[0] for row in rows(trial)] == [1, 5, 6, 9]
+    assert ["a later change of its key has been read" in reason for reason in reasons(trial)] == [True]
+
+
 def test_several_letters_of_a_key_take_effect_in_their_order(trial: Trial) -> None:
     feed(trial, ("+I", 1, "ann", 1, 20))
     feed_noted(trial, ("+U", 1, "ann", 2, 30), ("-D", 1, "ann", 2, 40), ("+I", 1, "eve", 3, 50), ("+I", 2, "x", 1, 50))
