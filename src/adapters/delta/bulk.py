@@ -21,7 +21,7 @@ from ..spark.schema import lazy
 from ..spark.table_rows import TableRows
 from .actions import DataFile
 from .log import TableLog
-from .spec import physical_name
+from .spec import names_in_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,7 +104,7 @@ class DeltaBulk(BulkSource):
         if self.spec.records.columns[key].name not in INTEGERS:
             return EVERYWHERE
         # Bounds are by the names of columns in the files, which a rename leaves as they are.
-        key = physical_name(self._log.columns(version), key)
+        key = names_in_files(self._log.columns(version)).get(key, key)
         if any(key not in file.lowest or key not in file.highest for file in files):
             return EVERYWHERE
         return merge_ranges([KeyRange(file.lowest[key], file.highest[key]) for file in files])

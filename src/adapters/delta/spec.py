@@ -106,10 +106,10 @@ def check_continues(there: TableSpec, wanted: TableSpec, counted: Callable[[], S
         return there.with_schema(counted()).added_columns(wanted)
 
 
-def physical_name(schema_text: str, column: str) -> str:
-    """The name that a column has in the data files, and in their statistics, by the JSON of Delta's metadata."""
-    found = (each for each in json.loads(schema_text)["fields"] if each["name"] == column)
-    return next((str(each.get("metadata", {}).get(PHYSICAL, column)) for each in found), column)
+def names_in_files(schema_text: str) -> dict[str, str]:
+    """The name of each column in the data files, and in their statistics, by the JSON of Delta's metadata."""
+    fields = json.loads(schema_text)["fields"]
+    return {each["name"]: each.get("metadata", {}).get(PHYSICAL, each["name"]) for each in fields}
 
 
 def columns(schema_text: str) -> Schema:

@@ -12,7 +12,7 @@ from uuid import uuid4
 from attrs import evolve
 
 from ....domain.errors import NotSupported
-from ..spec import PHYSICAL, TableMetadata, columns
+from ..spec import PHYSICAL, TableMetadata, columns, names_in_files
 
 _MODE, _MOST = "delta.columnMapping.mode", "delta.columnMapping.maxColumnId"
 _ID = "delta.columnMapping.id"
@@ -41,7 +41,7 @@ def _physical_names(schema_text: str) -> Mapping[str, str]:
             "delta, engine local",
             'set engine = "spark"',
         )
-    return MappingProxyType({each["name"]: each.get("metadata", {}).get(PHYSICAL, each["name"]) for each in fields})
+    return MappingProxyType(names_in_files(schema_text))
 
 
 def with_physical_names(table: TableMetadata) -> TableMetadata:
