@@ -32,6 +32,7 @@ from .events import Events
 from .late_chunks import LateChunks
 from .load_progress import BulkLoadProgress, within
 from .merge import ImageMerger
+from .previous_images import PreviousImages
 from .replay_order import ReplayOrder
 from .settings import EXACT, MODES, BulkMergeSettings
 from .step import BulkMergeStep
@@ -59,13 +60,15 @@ class BulkMerge(Service):
         self.views = view_specs(settings)
         applied = AppliedTransactions(tables, undo_log, engine) if undo_log and settings.counted else None
         transactions = TransactionFilter(settings, tables, applied, engine)
-        replay_order = ReplayOrder(settings, tables, undo_log, applied, engine)
+        replay_order = ReplayOrder(settings, tables, events, undo_log, applied, engine)
         # Only a position can show that a late image is older.
         keeps_deleted = bool(settings.position)
         merger = ImageMerger(settings, tables, events, keeps_deleted, engine)
         late_chunks = LateChunks(settings, tables, undo_log)
+        previous = PreviousImages(settings, tables, events, engine)
         self._step = BulkMergeStep(
-            settings, tables, events, transactions, replay_order, progress, late_chunks, merger, undo_log, engine
+            *(settings, tables, events, transactions, replay_order, progress, late_chunks, previous, merger, undo_log),
+            engine,
         )
         self._views = BulkMergeViews(settings, tables, progress, undo_log, engine)
 

@@ -27,7 +27,6 @@ BULK_EPOCH, OLDER_EPOCH = -2, -3
 Earlier versions stored replayed changes with the number -1.
 """
 
-_IS_INSERT = "_is_insert"
 _KINDS = [INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE]
 
 
@@ -116,75 +115,20 @@ class Events:
             nw.lit(BULK_EPOCH).cast(nw.Int64).alias(POSITION),
         )
 
-    def looked_up(self, changes: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """The keys whose stored rows `undo_entries` needs: of changes without a before-image.
-
-        An insert has none. The snapshots that connectors make at any time read rows that are there as inserts.
-        """
-        if self.settings.has_before_images:
-            changes = changes.filter(nw.col(ROW_KIND) == INSERT, nw.col(EPOCH) != OLDER_EPOCH)
-        return changes.select(*self.settings.key).unique()
-
-    def undo_entries(
-        self, changes: nw.LazyFrame[Any], keys: nw.LazyFrame[Any], stored: nw.LazyFrame[Any]
-    ) -> nw.LazyFrame[Any]:
-        """The images that each change removed and added: the columns of `recent` without its segment.
-
-        The delete of an unknown key is kept as an addition, so that its time is known: before it, there was no row.
-
-        Args:
-            changes: the valid changes.
-            keys: `looked_up` of them.
-            stored: the rows of `current` for these keys.
-        """
-        if not self.settings.has_before_images:
-            changed, replaces = self._with_previous(changes, stored)
-            added = changed.filter(nw.col(ADDS) | ~replaces).with_columns(nw.lit(value=True).alias(ADDS))
-            return nw.concat([self._previous(changed.filter(replaces)), added.select(*self._undo_columns)])
-        changed, replaces = self._with_previous(changes.join(keys, on=list(self.settings.key), how="semi"), stored)
-        again = changed.filter(replaces, nw.col(ADDS), nw.col(_IS_INSERT))
-        return nw.concat([self._previous(again), changes.select(*self._undo_columns)])
-
-    def _with_previous(
-        self, changes: nw.LazyFrame[Any], stored: nw.LazyFrame[Any]
-    ) -> tuple[nw.LazyFrame[Any], nw.Expr]:
-        """Changes with the image before each of them, and whether that one added a row, which this one replaces."""
-        existing = stored.filter(~nw.col(DELETED)).select(
-            *self.settings.columns,
-            *self.tables.order,
-            nw.lit(None).cast(nw.Datetime("us", "UTC")).alias(AT),
-            nw.lit(value=True).alias(ADDS),
-            nw.lit(BULK_EPOCH).cast(nw.Int64).alias(EPOCH),
-            nw.lit(BULK_EPOCH).cast(nw.Int64).alias(POSITION),
-            nw.lit(value=False).alias(_IS_INSERT),
-        )
-        is_insert = (nw.col(ROW_KIND) == INSERT).alias(_IS_INSERT)
-        both, order = with_natural(
-            nw.concat([existing, changes.select(*self._undo_columns, is_insert)]), self.order_columns
-        )
-        previous = [
-            nw.col(name).shift(1).over(*self.settings.key, order_by=order).alias(before(name))
-            for name in (ADDS, *self.settings.values)
-        ]
-        changed = both.with_columns(*previous).filter(nw.col(EPOCH) != BULK_EPOCH)
-        return changed, nw.col(before(ADDS)).fill_null(value=False)
-
-    def _previous(self, changed: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """The image before each change, as removed by it."""
-        removed = changed.with_columns(
-            *(nw.col(before(name)).alias(name) for name in self.settings.values),
-            nw.lit(value=False).alias(ADDS),
-        )
-        return removed.select(*self._undo_columns)
-
     @property
     def order_columns(self) -> tuple[str, ...]:
         """Columns that order the changes of a key: first by position, then by arrival."""
         return (*(self.tables.order if self.settings.position else ()), EPOCH, POSITION)
 
-    @property
-    def _undo_columns(self) -> tuple[str, ...]:
-        return (*self.settings.columns, *self.tables.order, AT, ADDS, EPOCH, POSITION)
+    def older_than(self, stored: nw.LazyFrame[Any], rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
+        """The rows whose position is before that of the stored row of their key; other rows are left out."""
+        key, order = list(self.settings.key), self.tables.order
+        newest = stored.select(*key, *(nw.col(each).alias(before(each)) for each in order))
+        both, compared = with_natural(rows.join(newest, on=key, how="inner"), [*order, *map(before, order)])
+        is_older = nw.lit(value=False)
+        for here, there in reversed(list(zip(compared[: len(order)], compared[len(order) :], strict=True))):
+            is_older = (nw.col(here) < nw.col(there)) | ((nw.col(here) == nw.col(there)) & is_older)
+        return both.filter(is_older)
 
     def _order(self, batch: Batch) -> Sequence[nw.Expr]:
         position = [nw.col(name) for name in self.settings.position]

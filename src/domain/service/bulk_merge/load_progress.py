@@ -82,7 +82,8 @@ class EpochInput:
         remaining: key ranges of the chunks that are still unread; None if unknown.
         watermark: the watermark after the epoch (UTC).
         idle: whether the source is idle, so that its watermark follows the clock.
-        replay: the number of the epoch if the changes are replayed dead letters; else None.
+        epoch: the number of the epoch; 0 if it has no batch.
+        replay: whether the changes are replayed dead letters.
     """
 
     snapshot: Snapshot
@@ -93,7 +94,8 @@ class EpochInput:
     remaining: tuple[KeyRange, ...] | None
     watermark: datetime | None
     idle: bool = False
-    replay: int | None = None
+    epoch: int = 0
+    replay: bool = False
 
 
 @frozen

@@ -14,9 +14,9 @@ from ...ports import FrameCache
 from ...source.dead_letter import or_else
 from ...source.transactions import AT, COMMIT, COMMIT_TIME, TRANSACTION, is_mark
 from ...table.change import POSITION, Matching
-from ...table.natural_order import with_natural
+from ...table.row_kind import INSERT, ROW_KIND
 from .applied_transactions import AppliedTransactions
-from .events import OLDER_EPOCH, before
+from .events import OLDER_EPOCH, Events
 from .settings import BulkMergeSettings
 from .tables import EPOCH, BulkMergeTables
 from .undo_log import UndoLog
@@ -35,8 +35,8 @@ _NO_IMAGE = (
     " do not contain before-images"
 )
 _NO_PLACE = (
-    "a later change of its key has been read, so `rows` do not need it. Their history cannot take it, because the"
-    " history of rows with a position only grows at its end"
+    "a later change of its key has been read, so `rows` do not need it. Their history cannot take it, because an insert"
+    " may be of a row that was there before, and does not contain it"
 )
 
 
@@ -45,10 +45,11 @@ class ReplayOrder:
     """Finds out which replayed rows are older than changes of their keys that were read before.
 
     Positions show which of two images is newer. Without positions, the times of the changes in the undo log do. A row
-    whose order is unknown stays a dead letter. So does one that is older by its position, if there is an undo log.
+    whose order is unknown stays a dead letter.
 
     Args:
         settings, tables: of the pipeline.
+        events: of the pipeline.
         undo_log: the undo log; None if rows cannot be read as of an event time.
         applied: the transactions that were applied; None if they are not remembered.
         engine: of the frames.
@@ -56,6 +57,7 @@ class ReplayOrder:
 
     settings: BulkMergeSettings
     tables: BulkMergeTables
+    events: Events
     undo_log: UndoLog | None
     applied: AppliedTransactions | None
     engine: FrameCache
@@ -68,7 +70,8 @@ class ReplayOrder:
             snapshot: the newest publication.
         """
         if self.settings.position:
-            return self._keep_older(rows, snapshot) if self.undo_log else rows
+            placed = self.undo_log is None or not self.settings.has_before_images
+            return rows if placed else self._keep_older_inserts(rows, snapshot)
         if self.undo_log is None:
             return rows.with_columns(or_else(nw.col(ERROR), ~is_mark(), _UNTIMED).alias(ERROR))
         rows = self.engine.persist(self._with_times(rows, snapshot))
@@ -89,19 +92,13 @@ class ReplayOrder:
         placed_rows = rows.with_columns(reason.alias(ERROR), placed.cast(nw.Int64).alias(EPOCH))
         return placed_rows.drop(_TIME, _EXACT, _LATER, _SAME)
 
-    def _keep_older(self, rows: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        """The rows, with a reason for those whose position is before that of the newest image of their key."""
-        key, order = list(self.settings.key), self.tables.order
-        valid = self.engine.persist(rows.filter(nw.col(ERROR).is_null(), ~is_mark()).select(POSITION, *key, *order))
-        stored = snapshot.read(self.tables.current.name, Matching(valid.select(*key).unique()))
-        newest = stored.select(*key, *(nw.col(each).alias(before(each)) for each in order))
-        both, compared = with_natural(valid.join(newest, on=key, how="inner"), [*order, *map(before, order)])
-        is_older = nw.lit(value=False)
-        for at in reversed(range(len(order))):
-            here, there = nw.col(compared[at]), nw.col(compared[len(order) + at])
-            is_older = (here < there) | ((here == there) & is_older)
-        older = both.filter(is_older).select(POSITION).unique().with_columns(nw.lit(1).alias(_LATER))
-        rows = rows.join(older, on=POSITION, how="left")
+    def _keep_older_inserts(self, rows: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """The rows, with a reason for inserts whose position is before that of the newest image of their key."""
+        inserts = rows.filter(nw.col(ERROR).is_null(), nw.col(ROW_KIND) == INSERT)
+        inserts = self.engine.persist(inserts.select(POSITION, *self.settings.key, *self.tables.order))
+        stored = snapshot.read(self.tables.current.name, Matching(inserts.select(*self.settings.key).unique()))
+        older = self.events.older_than(stored, inserts).select(POSITION).unique()
+        rows = rows.join(older.with_columns(nw.lit(1).alias(_LATER)), on=POSITION, how="left")
         reason = or_else(nw.col(ERROR), ~nw.col(_LATER).is_null(), _NO_PLACE)
         return rows.with_columns(reason.alias(ERROR)).drop(_LATER)
 

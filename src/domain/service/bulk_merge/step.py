@@ -16,7 +16,7 @@ from ...ports import FrameCache
 from ...source import dead_letter
 from ...source.bulk import CHUNK, SEARCH_TS, reach_of
 from ...source.transactions import AT, COMMIT_TIME, is_mark
-from ...table.change import Change, Matching
+from ...table.change import Change
 from ...table.collect import collect_small
 from ...table.natural_order import with_natural
 from ..base import Step
@@ -25,6 +25,7 @@ from .events import Events
 from .late_chunks import LateChunks
 from .load_progress import BulkLoadProgress, Chunk, EpochInput, LoadState, Reach, highest_position
 from .merge import ImageMerger
+from .previous_images import PreviousImages
 from .replay_order import ReplayOrder
 from .settings import BulkMergeSettings
 from .tables import HIGH, LOW, ROWS, BulkMergeTables
@@ -68,6 +69,7 @@ class BulkMergeStep:
         replay_order: finds out which replayed rows are older than others.
         progress: the progress of its load.
         late_chunks: refuses chunks that come too late.
+        previous_images: finds the image before each change.
         merger: merges the newest images.
         undo_log: the undo log; None if rows cannot be read as of an event time.
         engine: of the frames.
@@ -80,6 +82,7 @@ class BulkMergeStep:
     replay_order: ReplayOrder
     progress: BulkLoadProgress
     late_chunks: LateChunks
+    previous_images: PreviousImages
     merger: ImageMerger
     undo_log: UndoLog | None
     engine: FrameCache
@@ -109,7 +112,8 @@ class BulkMergeStep:
             self.progress.advance(before, profile.newest, self._log_position(changes, complete, before)),
             batch.remaining,
             watermark,
-            replay=batch.epoch.number if batch.replay else None,
+            epoch=batch.epoch.number,
+            replay=batch.replay,
         )
         changes_by_table |= self._plan_changes(epoch_input, complete)
         counts = (profile.rows, profile.dead_letters, None)
@@ -175,23 +179,20 @@ class BulkMergeStep:
 
     def _change_undo_log(self, epoch_input: EpochInput, undo_log: UndoLog) -> tuple[Change, nw.LazyFrame[Any] | None]:
         """The change of the undo log, and the keys of deleted rows that it no longer covers."""
-        snapshot, entries, replaced = epoch_input.snapshot, None, None
+        snapshot, change = epoch_input.snapshot, Change()
         if epoch_input.changes is not None:
-            keys = self.events.looked_up(epoch_input.changes)
-            stored = snapshot.read(self.tables.current.name, Matching(keys))
-            entries = self.events.undo_entries(epoch_input.changes, keys, stored)
-            ordered = self.settings.has_before_images and not self.settings.position
-            if epoch_input.replay is not None and ordered:
-                entries, replaced = undo_log.insert_replayed(entries, epoch_input.replay, snapshot)
-            entries = undo_log.assign_segments(entries, epoch_input.watermark)
+            change = self.previous_images.change_log(epoch_input.changes, epoch_input.epoch, snapshot)
+            if epoch_input.replay and self.settings.has_before_images and not self.settings.position:
+                change = undo_log.insert_replayed(change, epoch_input.epoch, snapshot)
+            change = undo_log.place(change, epoch_input.watermark)
         is_done = epoch_input.state.done  # a chunk that comes now has been checked by the deletes that are there
         expired = undo_log.read_expired(snapshot, epoch_input.watermark) if is_done else None
         if expired is None:
-            return Change(append=entries, delete=replaced), None
+            return change, None
         expired_keys = undo_log.find_expired_keys(expired, snapshot) if self.merger.keeps_deleted else None
         deletes = expired.select(*self.tables.recent.key)
-        deletes = deletes if replaced is None else nw.concat([deletes, replaced]).unique()
-        return Change(append=entries, delete=deletes), expired_keys
+        deletes = deletes if change.delete is None else nw.concat([deletes, change.delete]).unique()
+        return evolve(change, delete=deletes), expired_keys
 
     def _profile(self, changes: nw.LazyFrame[Any] | None, bulk: nw.LazyFrame[Any] | None) -> _Profile:
         profile = _Profile() if changes is None else self._profile_of_changes(changes)

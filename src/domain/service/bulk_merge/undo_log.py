@@ -14,7 +14,7 @@ from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, Version
 from ...source.transactions import AT
 from ...table.apply import select_matching
-from ...table.change import POSITION, Between, Matching
+from ...table.change import POSITION, Between, Change, Matching
 from ...table.natural_order import with_natural
 from ...table.schema import DataType
 from ...table.spec import TableSpec
@@ -62,23 +62,24 @@ class UndoLog:
         """The earliest event time (UTC) as of which rows can be read at a watermark; None: any."""
         return None if watermark is None else subtract(EPOCH, -self._first(watermark) * self._interval)
 
-    def insert_replayed(
-        self, entries: nw.LazyFrame[Any], replay: int, snapshot: Snapshot
-    ) -> tuple[nw.LazyFrame[Any], nw.LazyFrame[Any]]:
+    def insert_replayed(self, change: Change, replay: int, snapshot: Snapshot) -> Change:
         """Put replayed changes that are older than others before these.
 
         The order of the log is that of the epochs and positions. So the changes that follow an older one are stored
         again, with the number of the replay's epoch and new positions. They are ordered by their times.
 
         Args:
-            entries: the entries of a replay, which contain before-images.
+            change: appends the entries of a replay, which contain before-images.
             replay: the number of its epoch.
             snapshot: the newest publication.
 
         Returns:
-            The entries to append, and the stored rows that they replace.
+            It appends the entries, and deletes the stored ones that they replace.
         """
-        key, names = self.settings.key, [each for each in self.tables.recent.schema.names if each != SEGMENT]
+        entries, names = change.append, [each for each in self.tables.recent.schema.names if each != SEGMENT]
+        if entries is None:
+            return change
+        key = self.settings.key
         older = entries.filter(nw.col(EPOCH_NUMBER) == OLDER_EPOCH).group_by(*key).agg(nw.col(AT).min().alias(_SINCE))
         older = self.engine.persist(older)
         stored = snapshot.read(self.tables.recent.name, Matching(older.select(*key)))
@@ -90,10 +91,10 @@ class UndoLog:
         numbered = both.with_columns(
             place.cast(nw.Int64).alias(POSITION), nw.lit(replay).cast(nw.Int64).alias(EPOCH_NUMBER)
         )
-        return numbered.drop(_PLACE), stored.select(*self.tables.recent.key)
+        return Change(append=numbered.drop(_PLACE), delete=stored.select(*names))
 
     def _with_new_previous(self, entries: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """Entries in which an insert of a row that was there removes what is before it now; see `Events.undo_entries`.
+        """Entries in which an insert of a row that was there removes what is before it now; see `PreviousImages`.
 
         What it removed has its own epoch and position. It goes if a replayed change has deleted the row before.
         """
@@ -110,6 +111,15 @@ class UndoLog:
         replaces = nw.col(_AGAIN) & adds.fill_null(value=False)
         images = [nw.when(replaces).then(nw.col(before(name))).otherwise(nw.col(name)).alias(name) for name in values]
         return kept.with_columns(*images).drop(_AGAIN, *map(before, (ADDS, *values)))
+
+    def place(self, change: Change, watermark: datetime | None) -> Change:
+        """A change of the table without its segments, as a change of the table; see `assign_segments`."""
+        append, merge, delete = (
+            None if rows is None else self.assign_segments(rows, watermark)
+            for rows in (change.append, change.merge, change.delete)
+        )
+        keys = None if delete is None else delete.select(*self.tables.recent.key)
+        return Change(append=append, merge=merge, delete=keys)
 
     def assign_segments(
         self, entries: nw.LazyFrame[Any], watermark: datetime | None, table: TableSpec | None = None
