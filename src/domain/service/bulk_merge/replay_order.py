@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import narwhals as nw
@@ -21,7 +22,7 @@ from .settings import BulkMergeSettings
 from .tables import EPOCH, BulkMergeTables
 from .undo_log import UndoLog
 
-_TIME, _EXACT, _LATER, _SAME = "_time", "_exact", "_later", "_same"
+_TIME, _EXACT, _LATER, _SAME, _FORGOTTEN = "_time", "_exact", "_later", "_same", "_forgotten"
 _RESEND = "If the row is still right, send it again as a change"
 _UNTIMED = f'mode = "upsert" without position: it is unknown whether a later change of its key has been read. {_RESEND}'
 _NO_TIME = f"its commit time is null: it is unknown whether a later change of its key has been read. {_RESEND}"
@@ -70,8 +71,7 @@ class ReplayOrder:
             snapshot: the newest publication.
         """
         if self.settings.position:
-            placed = self.undo_log is None or not self.settings.has_before_images
-            return rows if placed else self._keep_older_inserts(rows, snapshot)
+            return self._place_by_position(rows, self.undo_log, snapshot) if self.undo_log else rows
         if self.undo_log is None:
             return rows.with_columns(or_else(nw.col(ERROR), ~is_mark(), _UNTIMED).alias(ERROR))
         rows = self.engine.persist(self._with_times(rows, snapshot))
@@ -79,11 +79,7 @@ class ReplayOrder:
         later, same = (nw.col(each).fill_null(0) > 0 for each in (_LATER, _SAME))
         reason = or_else(nw.col(ERROR), ~is_mark() & nw.col(_TIME).is_null(), _NO_TIME)
         if cut := self.undo_log.cut(snapshot.watermark):
-            text = (
-                f"its time is before {format_time(cut)}, where the history begins: it is unknown whether a later change"
-                f" of its key has been read. {_RESEND}"
-            )
-            reason = or_else(reason, ~is_mark() & (nw.col(_TIME) < cut), text)
+            reason = or_else(reason, ~is_mark() & (nw.col(_TIME) < cut), _before_history(cut))
         reason = or_else(reason, same, _SAME_TIME)
         reason = or_else(reason, later & ~nw.col(_EXACT), _UNCOMMITTED)
         if not self.settings.has_before_images:
@@ -92,15 +88,26 @@ class ReplayOrder:
         placed_rows = rows.with_columns(reason.alias(ERROR), placed.cast(nw.Int64).alias(EPOCH))
         return placed_rows.drop(_TIME, _EXACT, _LATER, _SAME)
 
-    def _keep_older_inserts(self, rows: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
-        """The rows, with a reason for inserts whose position is before that of the newest image of their key."""
-        inserts = rows.filter(nw.col(ERROR).is_null(), nw.col(ROW_KIND) == INSERT)
-        inserts = self.engine.persist(inserts.select(POSITION, *self.settings.key, *self.tables.order))
-        stored = snapshot.read(self.tables.current.name, Matching(inserts.select(*self.settings.key).unique()))
-        older = self.events.older_than(stored, inserts).select(POSITION).unique()
-        rows = rows.join(older.with_columns(nw.lit(1).alias(_LATER)), on=POSITION, how="left")
-        reason = or_else(nw.col(ERROR), ~nw.col(_LATER).is_null(), _NO_PLACE)
-        return rows.with_columns(reason.alias(ERROR)).drop(_LATER)
+    def _place_by_position(self, rows: nw.LazyFrame[Any], undo_log: UndoLog, snapshot: Snapshot) -> nw.LazyFrame[Any]:
+        """The rows, with a reason for those that the history cannot take, or whose later change may be forgotten."""
+        key = list(self.settings.key)
+        rows = self.engine.persist(self._with_times(rows, snapshot))
+        valid = rows.filter(nw.col(ERROR).is_null(), ~is_mark())
+        stored = self.engine.persist(
+            snapshot.read(self.tables.current.name, Matching(valid.select(*key).unique())).select(
+                *key, *self.tables.order
+            )
+        )
+        reason = nw.col(ERROR)
+        if self.settings.has_before_images:
+            inserts = valid.filter(nw.col(ROW_KIND) == INSERT).select(POSITION, *key, *self.tables.order)
+            rows = _mark(rows, self.events.older_than(stored, inserts), _LATER)
+            reason = or_else(reason, ~nw.col(_LATER).is_null(), _NO_PLACE)
+        if cut := undo_log.cut(snapshot.watermark):
+            unknown = valid.filter(nw.col(_TIME) < cut).join(stored, on=key, how="anti")
+            rows = _mark(rows, unknown, _FORGOTTEN)
+            reason = or_else(reason, ~nw.col(_FORGOTTEN).is_null(), _before_history(cut))
+        return rows.with_columns(reason.alias(ERROR)).drop(_TIME, _EXACT, _LATER, _FORGOTTEN, strict=False)
 
     def _with_times(self, rows: nw.LazyFrame[Any], snapshot: Snapshot) -> nw.LazyFrame[Any]:
         """Rows with the time at which they took effect (UTC), and whether it is that of their commit."""
@@ -127,3 +134,16 @@ class ReplayOrder:
             (nw.col(AT) == nw.col(_TIME)).cast(nw.Int64).alias(_SAME),
         )
         return both.group_by(POSITION).agg(nw.col(_LATER, _SAME).max())
+
+
+def _before_history(cut: datetime) -> str:
+    return (
+        f"its time is before {format_time(cut)}, where the history begins: it is unknown whether a later change of its"
+        f" key has been read. {_RESEND}"
+    )
+
+
+def _mark(rows: nw.LazyFrame[Any], some: nw.LazyFrame[Any], name: str) -> nw.LazyFrame[Any]:
+    """The rows, with a column that is not null in some of them."""
+    marks = some.select(POSITION).unique().with_columns(nw.lit(1).alias(name))
+    return rows.join(marks, on=POSITION, how="left")

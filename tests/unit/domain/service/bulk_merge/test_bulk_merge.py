@@ -572,6 +572,27 @@ def test_a_letter_that_is_older_by_its_position_comes_before_later_changes(posit
     assert of_5 == {45: [], 55: [("x", 1)], 75: [("x", 2)], 85: [], 94: [("x", 1)]}
 
 
+def test_a_letter_from_before_the_history_does_not_bring_back_a_row_whose_delete_is_forgotten(
+    positioned: Trial,
+) -> None:
+    trial, day = positioned, 86_400
+    trial.set("sources.log.schema", POSITIONED.format("int"))
+    change(trial, "+I", 5, 15)
+    trial.run()
+    noted_change(trial, "+U", 5, 20)
+    noted_change(trial, "+U", 9, 20)
+    change(trial, "-D", 5, 30)
+    trial.run()
+    for second in (2 * day, 2 * day + 1):
+        change(trial, "+U", 9, second)
+        trial.run()
+    trial.set("sources.log.schema", POSITIONED.format("string"))
+    result = trial.open().replay("accounts")
+    assert (result.rows, result.left) == (1, 1)
+    assert [row[0] for row in rows(trial)] == [1, 9]
+    assert ["where the history begins" in reason for reason in reasons(trial)] == [True]
+
+
 def test_an_insert_that_is_older_by_its_position_stays_a_letter_beside_before_images(trial: Trial) -> None:
     """A connector's snapshot sends rows that are there as inserts, without the image before."""
     trial.set("pipelines.accounts.changelog", '"maxwell"')
