@@ -39,6 +39,10 @@ _SUFFIXES = {
     "parquet": (".parquet",),
 }
 _INCOMPLETE = ".tmp"
+_AGAIN = (
+    "read all files again with `headwater rebuild --again`. If it was still being written when it was planned, write"
+    f" such files under a name that ends in {_INCOMPLETE}, and rename them"
+)
 _ANEW = "write late rows to a file with a later name, or build the pipeline again under another name"
 
 
@@ -198,7 +202,7 @@ class Listing:
     def check_complete(self, until: Offsets) -> None:
         """Check that all files that were read are there; see `Source.check_complete`."""
         read, names = _Read.of(until), self.names(read=True)
-        self._check(read, names)
+        self._check_names(read, names)  # a rebuild reads the files as they are now
         there = sum(1 for name in names if name <= read.last)
         if there < read.count:
             raise SourceChanged(
@@ -321,12 +325,15 @@ class Listing:
 
     def _check(self, read: _Read, names: list[str]) -> None:
         """Check the files up to the last name read against the offsets."""
-        self.check_none_late(read.find_late(names, self._last), read.last)
+        self._check_names(read, names)
         recent = names[bisect_left(names, next(iter(read.newest))) : bisect_right(names, read.last)]
         for name in recent:
             # A file that has been read may be removed at any time: also after it was listed.
             if (size := self._find_size(name)) is not None:
                 self._check_same(name, read.newest[name], size)
+
+    def _check_names(self, read: _Read, names: list[str]) -> None:
+        self.check_none_late(read.find_late(names, self._last), read.last)
         self._last.remember(read.last, names)
 
     def check_none_late(self, late: list[str], last: str) -> None:
@@ -356,5 +363,5 @@ class Listing:
         if size != planned:
             raise SourceChanged(
                 f"{self.settings.path}: file {name} had {planned} bytes when it was planned and has {size} now;"
-                f" files must not change: {_ANEW}"
+                f" files must not change. Put it back as it was; or, if it is right now, {_AGAIN}"
             )

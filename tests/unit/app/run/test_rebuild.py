@@ -215,3 +215,15 @@ def test_what_was_published_while_the_source_was_drained_is_read_too(trial: Tria
     assert rebuild.run()
     assert raced == [False]
     assert dict(trial.reader.view("ranked").select("contract", "rank").rows()) == {3: 1, 2: 2, 1: 3}
+
+
+def test_files_are_read_again_as_they_are_now(trial: Trial) -> None:
+    """A run refuses a file that has changed since it was read, and names this remedy."""
+    trial.set("pipelines.ranked.order_by", '"signed"')
+    corrected = max(trial.folder.rglob("*.json"))
+    corrected.write_text('{"project": 1, "contract": 222, "signed": "2024-03-01T00:00:00Z"}')
+    with pytest.raises(SourceChanged, match="headwater rebuild --again"):
+        trial.run()
+    assert begun(trial).run(again=True)
+    assert dict(trial.reader.view("ranked").select("contract", "rank").rows()) == {1: 1, 222: 1}
+    trial.run()
