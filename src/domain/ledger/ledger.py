@@ -22,6 +22,11 @@ from ..table.change import Matching
 from ..table.spec import REBUILD
 from .label import Label
 
+_REMOVE = (
+    "remove the folders of all tables of the pipeline, so that the next run builds them from its source (a rebuild must"
+    " know from this table up to where the source has been read)"
+)
+
 
 @frozen(eq=False)
 class Snapshot:
@@ -331,7 +336,8 @@ class Ledger:
         try:
             return self._at(previous) if previous else None
         except VersionNotFound as error:
-            raise gone(self.pipeline, leading[0].anchor, previous.version if previous else "") from error
+            lost = previous.version if previous else ""
+            raise gone(self.pipeline, leading[0].anchor, lost, _REMOVE) from error
 
     def _at(self, place: Place) -> Published | None:
         version = Version(place.version)
@@ -349,11 +355,11 @@ def mark_of(commit: Commit) -> Mark:
     return mark
 
 
-def gone(pipeline: str, table: str, version: str) -> TableDamaged:
+def gone(pipeline: str, table: str, version: str, remedy: str = REBUILD) -> TableDamaged:
     """The error for a table that lacks a version of it that is published."""
     return TableDamaged(
         f"pipeline {pipeline!r} has published version {version} of its table {table!r}, which is not there: put the"
-        f" table's folder back from a backup, or {REBUILD}"
+        f" table's folder back from a backup, or {remedy}"
     )
 
 
