@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from datetime import datetime, timedelta
+from fractions import Fraction
 from typing import Any
 
 import narwhals as nw
@@ -18,13 +19,15 @@ from attrs import frozen
 from ..duration import FIRST_MICRO, micros_of, microseconds, parse_duration
 from ..errors import ConfigError
 from ..ports import FrameFunctions
-from ..table.schema import NUMBERS, TIMES, DataType
+from ..table.schema import INTEGERS, NUMBERS, TIMES, DataType
 from .boundaries import Boundaries
 
 SEGMENT = "_segment"
 _WALL = "_wall"
 _NULLS = 2**62  # beyond any real segment; small enough that neighbours can be computed
-_FARTHEST = 2.0**61  # values beyond this number of segments share the first or the last one; NaN is in the last
+_FARTHEST = (
+    2.0**61
+)  # values beyond this number of segments share the first or the last one; NaN and the infinite the last
 
 
 @frozen
@@ -86,11 +89,28 @@ class Segments:
         return None if self.zone is None else Boundaries(int(self.interval), int(self.offset), self.zone)
 
     def _number_of(self, value: nw.Expr) -> nw.Expr:
-        # Each step keeps the order of values, rounding or not.
-        exact = (value - self.offset if self.offset else value) / self.interval
+        # Each step keeps the order of values, rounding or not. The divisor is a column: Polars divides some rows by a
+        # literal and multiplies others by its reciprocal, so equal values could have two numbers.
+        exact = (value - self.offset if self.offset else value) / (value * 0 + self.interval)
         low, high = nw.lit(-_FARTHEST), nw.lit(_FARTHEST)
         near = nw.when(exact > high).then(high).otherwise(nw.when(exact < low).then(low).otherwise(exact))
         return near.floor().cast(nw.Int64)
+
+    def is_corrected(self, kind: DataType) -> bool:
+        """Whether tables of an earlier state can have other segment numbers, of which some are wrong.
+
+        Some rows were multiplied by the reciprocal of the interval, which is rounded. If values, interval and offset
+        are whole numbers (up to 2**51), only the first value of a segment can have the wrong number: if the reciprocal
+        is too small by more than the rounding of the product makes up for.
+        """
+        if self.times is not None:
+            return False
+        reciprocal = 1 / self.interval
+        if not math.isfinite(reciprocal):
+            return True
+        product = Fraction(reciprocal) * Fraction(self.interval)
+        whole = kind.name in INTEGERS and self.interval.is_integer() and self.offset.is_integer()
+        return product < 1 - Fraction(1, 2**54) if whole else product != 1
 
     def start(self, rows: nw.LazyFrame[Any], engine: FrameFunctions, number: str, into: str) -> nw.LazyFrame[Any]:
         """Add `into`: where the segment numbered by column `number` starts (timestamp, or double for numbers).

@@ -23,7 +23,6 @@ from ...ports import FrameEngine
 from ...table.fingerprint import add_found_by
 from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
-from ..segments import Segments
 from .settings import METHODS, RankingSettings
 from .step import RankingStep
 from .tables import RankingTables
@@ -41,14 +40,7 @@ class Ranking(Service):
 
     def __init__(self, settings: RankingSettings, engine: FrameEngine) -> None:
         tables = RankingTables.of(settings)
-        segments = Segments.of(
-            settings.order_by,
-            settings.schema[settings.order_by],
-            interval=settings.segment,
-            offset=settings.offset,
-            zone=settings.time_zone,
-            nulls_lowest=(settings.nulls == "first") != settings.descending,
-        )
+        segments = settings.segments
         self._settings, self.fingerprint = settings, settings.fingerprint
         self.tables = (tables.dead_letters, tables.ranked, tables.cells)
         self.views = view_specs(settings)

@@ -13,6 +13,7 @@ from ...table.column_checks import check_flat, check_own_names, free_name
 from ...table.fingerprint import changed_settings, fingerprint, fix_found_by
 from ...table.schema import TIMES, Schema
 from ..base import one_of
+from ..segments import Segments
 
 METHODS = ("dense_rank", "rank", "row_number")
 RANK = "rank"
@@ -102,12 +103,30 @@ class RankingSettings:
         return free_name(column, self.schema.names)
 
     @property
+    def segments(self) -> Segments:
+        """How the order column is divided.
+
+        Raises:
+            ConfigError: it cannot be divided so.
+        """
+        return Segments.of(
+            self.order_by,
+            self.schema[self.order_by],
+            interval=self.segment,
+            offset=self.offset,
+            zone=self.time_zone,
+            nulls_lowest=(self.nulls == "first") != self.descending,
+        )
+
+    @property
     def fingerprint(self) -> str:
         """A text that changes with every setting that stored rows depend on."""
         values = asdict(
             self,
             filter=lambda attribute, _: attribute.name not in {"top", "repeats", "event_time", "schema", "records"},
         )
+        if self.segments.is_corrected(self.schema[self.order_by]):
+            values["segment"] += " (divided exactly)"
         other_name = "" if self.rank == RANK else f" {self.rank}"
         text = f"{sorted(values.items())} {self.schema[self.order_by].ddl}{other_name}"
         order = f"{'-' if self.descending else ''}{self.order_by} ({self.schema[self.order_by].ddl})"

@@ -12,6 +12,7 @@ from headwater.app.run.runner import Runner
 from headwater.domain.errors import ConfigError
 from headwater.domain.service.base import ReadAt
 from headwater.domain.service.ranking import Ranking, RankingSettings
+from headwater.domain.table.fingerprint import fingerprint
 from headwater.domain.table.schema import Schema
 from headwater.testing.clock import ManualClock
 from tests.backends import memory_backend
@@ -134,3 +135,34 @@ def test_an_id_that_comes_again_in_its_group_and_segment_replaces_its_row(limit:
     runner = ran(settings(order_by="score", segment="100", repeats="same-segment"), rows, limit)
     assert {row[1]: row[-1] for row in answers(runner, "ranks")} == {2: 1, 1: 2, 3: 3}
     assert runner.ledger.snapshot().read("p.cells").collect(backend="polars")["_count"].to_list() == [3]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 9])
+def test_equal_numbers_have_one_rank_however_many_come_in_an_epoch(limit: int) -> None:
+    """3600000 * (1 / 3600000) is less than 1."""
+    rows = [{"team": 1, "id": at, "score": 3_600_000.0 - (at == 5)} for at in range(1, 12)]
+    runner = ran(settings(order_by="score", segment="3600000"), rows, limit)
+    assert {row[1]: row[-1] for row in answers(runner, "ranks")} == {at: 1 if at == 5 else 2 for at in range(1, 12)}
+
+
+@pytest.mark.parametrize(
+    ("order_by", "segment", "goes_on"), [("id", "1000", True), ("id", "49", False), ("day", "1d", True)]
+)
+def test_tables_whose_segments_can_be_wrong_are_not_continued(order_by: str, segment: str, *, goes_on: bool) -> None:
+    now = settings(order_by=order_by, segment=segment)
+    values = {
+        "pipeline": "p",
+        "group": ("team",),
+        "id": ("id",),
+        "order_by": order_by,
+        "descending": False,
+        "method": "dense_rank",
+        "tie_break": (),
+        "segment": segment,
+        "offset": "0s",
+        "time_zone": "UTC",
+        "nulls": "last",
+    }
+    kind = SCHEMA[order_by].ddl
+    built = fingerprint(f"{sorted(values.items())} {kind}", {"segment": segment})
+    assert now.changed(built) == (None if goes_on else "settings: segment 49 -> 49 (divided exactly)")
