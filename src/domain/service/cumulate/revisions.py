@@ -68,11 +68,12 @@ class Revisions:
         now = closed.totals.join(groups, on=list(self._group), how="semi")
         names = self.tables.sum_schema.names
         totals = nw.concat([self._compute_before(known, late, tick_range), now.select(*key, *names)])
-        revised = self.engine.persist(self._revise(totals, late))
+        sums = revised = self.engine.persist(self._revise(totals, late))
         for column, values in deltas.values.items():
-            found = values.compute_extremes(revised, tick_range, column)
+            # Of the sums alone: of the joined rows, each extreme would compute all extremes before it again.
+            found = values.compute_extremes(sums, tick_range, column)
             revised = revised.join(found, on=[*key, ROUND], how="left")
-        return self._number_revisions(revised, known)
+        return self._number_revisions(self.engine.persist(revised) if deltas.values else revised, known)
 
     @property
     def _group(self) -> tuple[str, ...]:

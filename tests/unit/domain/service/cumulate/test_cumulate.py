@@ -390,6 +390,18 @@ def test_a_late_row_that_changes_nothing_makes_no_revision() -> None:
     )
 
 
+def test_a_late_row_revises_as_many_extremes_as_there_are() -> None:
+    """Each was computed from all before it, which never came to an end."""
+    texts = {f"of_{at}": f"{'min' if at % 2 else 'max'}(visitor)" for at in range(6)}
+    site = Site(chosen(late="revise", dimensions=[[]], measures=measures(**texts)))
+    site.read(view("00:10", visitor="bob"), view("03:00"))
+    site.read(view("00:20", visitor="cal"))
+    assert site.shows("revisions") == [
+        ("12:01", "", *["bob"] * 6, 0),
+        ("12:01", "", *["cal", "bob"] * 3, 1),
+    ]
+
+
 @pytest.mark.parametrize("text", ["min(visitor)", "max(visitor)"])
 @pytest.mark.parametrize(
     ("rows", "known"),
