@@ -105,9 +105,11 @@ class RetractionViews:
 
     def _by_day(self, snapshot: Snapshot, cut: int | None, keys: nw.LazyFrame[Any] | None) -> nw.LazyFrame[Any]:
         running = self._running_sums(self.tables.sums, self._day_changes(snapshot, cut, keys), snapshot, keys)
-        rows = running.filter(nw.col(SEGMENT) != _OPENING)
+        days = running.filter(nw.col(SEGMENT) != _OPENING)
+        days = rows = self.engine.persist(days) if self._value_tables else days
         for measure, values in self._value_tables:
-            present = self._present_values(rows, values, snapshot, cut, keys)
+            # Of the sums alone: of the joined rows, each measure would compute all measures before it again.
+            present = self._present_values(days, values, snapshot, cut, keys)
             rows = self._with_values(rows, present, measure, self._group_day)
         return self._add_date(rows.with_columns(nw.col(ROWS), *self._sum_measures))
 

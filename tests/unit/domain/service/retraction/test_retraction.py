@@ -174,6 +174,17 @@ def test_a_day_on_which_values_alone_changed_is_a_day_of_the_group() -> None:
     assert shop.shows("deltas") == [(march(1), "new", 2)]
 
 
+def test_by_day_has_as_many_measures_of_values_as_there_are() -> None:
+    """Each was computed from all before it, which never came to an end."""
+    texts = ("min(buyer)", "max(buyer)", "count(distinct buyer)")
+    shop = Shop(settings(measures=measures(**{f"of_{at}": texts[at % 3] for at in range(12)})))
+    shop.read(order("+I", "new", "01 09:00", buyer="bob"), order("+I", "new", "02 09:00", buyer="ann"))
+    assert shop.shows("by_day") == [
+        (march(1), "new", *["bob", "bob", 1] * 4),
+        (march(2), "new", *["ann", "bob", 2] * 4),
+    ]
+
+
 def test_an_old_image_is_filed_with_the_new_one() -> None:
     shop = Shop(settings(measures=measures(orders="count(*)", amount="sum(amount)")))
     shop.read(order("+I", "new", "01 09:00", "5.00"))
