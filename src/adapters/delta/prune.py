@@ -15,6 +15,10 @@ from ..shared.match import literal
 from .actions import DataFile
 
 _MILLISECOND = timedelta(milliseconds=1)
+_ROUNDING = Decimal(2) ** -48
+"""delta-rs computes bounds of decimals as floats, in a few steps: the largest part of its value by which one is off."""
+_CUT_OFF = frozenset({Decimal(2**63 - 1), Decimal(-(2**63))})
+"""What delta-rs writes for bounds of decimals beyond 64 bits."""
 
 
 def prune(files: Iterable[DataFile], within: Mapping[str, tuple[Any, ...] | Between], schema: Schema) -> list[DataFile]:
@@ -50,8 +54,16 @@ def _bounds(file: DataFile, name: str, data_type: DataType) -> tuple[Any, Any] |
     low, high = (_value(bounds.get(name), data_type) for bounds in (file.lowest, file.highest))
     if low is None or high is None:
         return None
-    # Delta truncates times to the millisecond.
-    return (low, _add_millisecond(high)) if isinstance(high, datetime) else (low, high)
+    if isinstance(high, datetime):  # Delta truncates times to the millisecond
+        return low, _add_millisecond(high)
+    return _widened(low, high) if isinstance(high, Decimal) else (low, high)
+
+
+def _widened(low: Decimal, high: Decimal) -> tuple[Decimal, Decimal] | None:
+    """Bounds of decimals that hold even if delta-rs has written them; None if it has cut them off."""
+    if not _CUT_OFF.isdisjoint((low, high)):
+        return None
+    return low - abs(low) * _ROUNDING, high + abs(high) * _ROUNDING
 
 
 def _add_millisecond(moment: datetime) -> datetime:
