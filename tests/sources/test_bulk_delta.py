@@ -94,6 +94,37 @@ def test_the_keys_of_a_table_whose_columns_were_renamed(spark: SparkSession, tmp
     assert source.remaining(None) == ((KeyRange(1000, 1003),) if key == "account_id" else (KeyRange(0, 3),))
 
 
+def test_a_key_in_another_case_is_not_a_renamed_column(spark: SparkSession, tmp_path: Path) -> None:
+    """The declared name is that of another column in the files."""
+    path, table = tmp_path / "accounts", f"delta.`{tmp_path / 'accounts'}`"
+    spark.range(0, 4, 1, 1).selectExpr("id AS id", "id + 1000 AS other").write.format("delta").save(str(path))
+    mapped = "'delta.columnMapping.mode'='name','delta.minReaderVersion'='2','delta.minWriterVersion'='5'"
+    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES({mapped})")
+    for old, new in (("id", "former"), ("other", "ID")):
+        spark.sql(f"ALTER TABLE {table} RENAME COLUMN {old} TO {new}")
+    assert bulk(spark, path, "id bigint", key=("id",)).remaining(None) == (KeyRange(1000, 1003),)
+
+
+@pytest.mark.parametrize(
+    ("kind", "expected"),
+    [
+        *((kind, KeyRange(6, 11)) for kind in ("tinyint", "int", "bigint")),
+        *((kind, KeyRange()) for kind in ("string", "decimal(20,0)", "double")),
+    ],
+)
+def test_only_whole_numbers_bound_the_keys_that_remain(
+    spark: SparkSession, tmp_path: Path, kind: str, expected: KeyRange
+) -> None:
+    """As texts, 6 to 11 are between 10 and 9."""
+    spark.range(6, 12, 1, 1).selectExpr(f"CAST(id AS {kind}) AS id").write.format("delta").save(str(tmp_path / "t"))
+    assert bulk(spark, tmp_path / "t", "id bigint", key=("id",)).remaining(None) == (expected,)
+
+
+def test_where_a_column_is_missing_no_key_is_ruled_out(spark: SparkSession, tmp_path: Path) -> None:
+    append(spark, tmp_path / "t", 0, 3)
+    assert bulk(spark, tmp_path / "t", "account_id bigint, city string").remaining(None) == (KeyRange(),)
+
+
 def make_again(spark: SparkSession, path: Path, commits: int = 3) -> None:
     shutil.rmtree(path)
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()

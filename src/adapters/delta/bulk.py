@@ -11,7 +11,7 @@ from py4j.protocol import Py4JError
 
 from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.epoch.key_range import KeyRange, merge_ranges
-from ...domain.errors import ConfigError, NotSupported, SourceChanged, VersionExpired
+from ...domain.errors import BadInput, ConfigError, NotSupported, SourceChanged, VersionExpired
 from ...domain.ports import BulkRows, BulkSource
 from ...domain.source.bulk import BulkSpec
 from ...domain.table.schema import INTEGERS, Schema
@@ -21,7 +21,7 @@ from ..spark.schema import lazy
 from ..spark.table_rows import TableRows
 from .actions import DataFile
 from .log import TableLog
-from .spec import names_in_files
+from .spec import integers, names_in_files
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -100,14 +100,24 @@ class DeltaBulk(BulkSource):
             files += self._files(of)[start:end]
         if not files:
             return ()
-        key = self.spec.key[0]
-        if self.spec.records.columns[key].name not in INTEGERS:
-            return EVERYWHERE
-        # Bounds are by the names of columns in the files, which a rename leaves as they are.
-        key = names_in_files(self._log.columns(version)).get(key, key)
+        key = self._bounded_key(version)
         if any(key not in file.lowest or key not in file.highest for file in files):
             return EVERYWHERE
         return merge_ranges([KeyRange(file.lowest[key], file.highest[key]) for file in files])
+
+    def _bounded_key(self, version: int) -> str | None:
+        """The name of the first key column in the statistics of the files; None unless its bounds are whole numbers.
+
+        Bounds of texts, and of numbers that may be rounded, do not enclose the numbers that the values are read as.
+        """
+        key, columns = self.spec.key[0], self._log.columns(version)
+        if self.spec.records.columns[key].name not in INTEGERS:
+            return None
+        try:
+            own = self._rows.names(names_in_files(columns))[key]
+        except BadInput:  # a column is missing, which is refused where rows are read
+            return None
+        return names_in_files(columns)[own] if own in integers(columns) else None
 
     def lag(self, after: Offsets | None) -> str:
         so_far = Progress.of(after)

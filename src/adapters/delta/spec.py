@@ -112,6 +112,11 @@ def names_in_files(schema_text: str) -> dict[str, str]:
     return {each["name"]: each.get("metadata", {}).get(PHYSICAL, each["name"]) for each in fields}
 
 
+def integers(schema_text: str) -> set[str]:
+    """The columns of whole numbers (byte, short, integer, long), by the JSON of Delta's metadata."""
+    return {each["name"] for each in json.loads(schema_text)["fields"] if each["type"] in _DELTA_NAMES.values()}
+
+
 def columns(schema_text: str) -> Schema:
     """The columns in the JSON of Delta's metadata, hidden ones included."""
     return Schema(map(_column, json.loads(schema_text)["fields"]))
