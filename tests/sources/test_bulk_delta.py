@@ -12,7 +12,7 @@ import pytest
 from headwater.adapters.delta.bulk import DeltaBulk
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.epoch.key_range import KeyRange
-from headwater.domain.errors import BadInput, ConfigError, SourceChanged
+from headwater.domain.errors import BadInput, ConfigError, SourceChanged, VersionExpired
 from headwater.domain.source.bulk import BulkSpec
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
@@ -168,6 +168,30 @@ def test_a_table_that_lost_the_version_that_its_load_reads(spark: SparkSession, 
     make_again(spark, tmp_path / "t", 1)
     with pytest.raises(SourceChanged, match="lacks version 1, which its load reads"):
         bulk(spark, tmp_path / "t").plan(first.until, READ_AT)
+
+
+def test_a_table_whose_log_is_cleaned_during_its_load(spark: SparkSession, tmp_path: Path) -> None:
+    """A process that has read the log goes on; another one cannot."""
+    for low in (0, 8):
+        append(spark, tmp_path / "t", low, low + 8)
+    source = bulk(spark, tmp_path / "t")
+    first = source.plan(None, READ_AT)
+    assert first is not None
+    for number in range(10):  # Delta writes a checkpoint of version 10
+        append(spark, tmp_path / "t", 100 + number, 101 + number)
+    for version in range(9):
+        (tmp_path / f"t/_delta_log/{version:020}.json").unlink()
+    chunks, after = [rows(source.read(first).rows)], first.until
+    while planned := source.plan(after, READ_AT):
+        chunks.append(rows(source.read(planned).rows))
+        after = planned.until
+    assert sorted(line["account_id"] for chunk in chunks for line in chunk) == list(range(16))
+    assert source.trouble == ()
+    spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+    again = bulk(spark, tmp_path / "t")
+    for fails in (lambda: again.plan(first.until, READ_AT), lambda: again.read(first)):
+        with pytest.raises(VersionExpired, match="version 1 of .* cleaned away; load the table under another pipeline"):
+            fails()
 
 
 def test_a_load_that_an_earlier_version_has_begun_goes_on(spark: SparkSession, tmp_path: Path) -> None:

@@ -35,6 +35,16 @@ def _is_at_end(frontier: Frontier) -> bool:
     return frontier is not None and frontier[1] == _END
 
 
+class _BulkLog(TableLog):
+    """The log of a table that a bulk load reads."""
+
+    def expired_message(self, version: int) -> str:
+        return (
+            f"version {version} of {self.path}, which its load reads, has been cleaned away; load the table under another"
+            " pipeline name, and keep its files and its log until the load has ended"
+        )
+
+
 @define(eq=False)
 class DeltaBulk(BulkSource):
     """Loads the version that a Delta table has when the load begins; later versions are ignored.
@@ -60,7 +70,7 @@ class DeltaBulk(BulkSource):
 
     def __attrs_post_init__(self) -> None:
         self.schema = self.spec.records.rows
-        self._log = TableLog(self.session, self.path)
+        self._log = _BulkLog(self.session, self.path)
         self._rows = TableRows(self.path, self.spec.records)
         self._chunks = Chunks(self._cut, self._attempt, self.chunks_per_epoch)
 
@@ -72,6 +82,7 @@ class DeltaBulk(BulkSource):
             NotSupported: the session was started without Delta's jars.
             BadInput: the table lacks a declared column.
             SourceChanged: it was dropped and made again since the load began.
+            VersionExpired: the log of the version has been cleaned away since the load began.
         """
         if not is_due(self.spec, watermark):
             return None

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from threading import RLock
 from typing import Any
 
 from attrs import define, field
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
 from ...domain.errors import TableDamaged, VersionExpired
 from ..shared.in_turn import in_turn
+from ..spark.errors import Fault
 from ..spark.jvm import each_of, java_class, option, sequence
 from .actions import CommitFile, DataFile
 from .folder import TableFolder
@@ -142,14 +146,23 @@ class TableLog(FollowedLog):
 
     @in_turn
     def _snapshot(self, version: int) -> Any:
-        """Delta's snapshot of a version. Delta lists the log for each one but the newest, so some are cached."""
+        """Delta's snapshot of a version. Delta lists the log for each one but the newest, so some are cached.
+
+        Raises:
+            VersionExpired: the log files that it is made from have been cleaned away.
+        """
         if version in self._snapshots:
             return self._snapshots[version]
         nothing = option(self.session)
-        return keep(self._snapshots, version, self._log.getSnapshotAt(version, nothing, nothing), _KEPT_VERSIONS)
+        with self._explain_gone(version):
+            found = self._log.getSnapshotAt(version, nothing, nothing)
+        return keep(self._snapshots, version, found, _KEPT_VERSIONS)
 
     def _replay(self, version: int) -> dict[str, DataFile] | None:
-        """The files of a version, replayed from an earlier known version or the first commit; None if too far."""
+        """The files of a version, replayed from an earlier known version or the first commit.
+
+        None if that is too far away, or if commits in between have been cleaned away.
+        """
         known = max((each for each in self._files if version - _STEPS <= each < version), default=BEFORE_ALL)
         if version - known > _STEPS:
             return None
@@ -157,15 +170,28 @@ class TableLog(FollowedLog):
         for each in range(known + 1, version + 1):
             try:
                 commit = self.commit(each)
-            except (VersionExpired, TableDamaged):
+            except VersionExpired:
+                return None  # Delta reads a checkpoint instead
+            except TableDamaged:
                 if known == BEFORE_ALL:
-                    return None  # Delta reads a checkpoint instead of the first commits
+                    return None
                 raise
             files = commit.apply_to(files)
         return files
 
     def _list_files(self, version: int) -> dict[str, DataFile]:
         """The files of a version, listed by Delta's snapshot."""
-        listed = self._snapshot(version).allFiles().toJSON().collectAsList()
+        with self._explain_gone(version):
+            listed = self._snapshot(version).allFiles().toJSON().collectAsList()
         files = (DataFile.from_action(json.loads(line)) for line in listed)
         return {file.path: file for file in files}
+
+    @contextmanager
+    def _explain_gone(self, version: int) -> Iterator[None]:
+        """Raise `VersionExpired` if log files from which a version is read are missing."""
+        try:
+            yield
+        except (Py4JError, PySparkException) as error:
+            if Fault.behind(error).is_gone:
+                raise VersionExpired(self.expired_message(version)) from error
+            raise
