@@ -124,6 +124,15 @@ class TestSparkQueries(SparkFrames, QueryEngineContract):
         self.frame([(1,)], Schema.parse("x bigint")).to_native().write.format("delta").save(str(tmp_path / "d"))
         assert queries.scan(str(tmp_path / "d"), "delta").collect(backend="polars").rows() == [(1,)]
 
+    def test_a_version_in_the_path_of_a_delta_table_is_refused(self, queries: SparkQueries, tmp_path: Path) -> None:
+        rows = self.frame([(1,)], Schema.parse("x bigint")).to_native()
+        rows.write.format("delta").save(str(tmp_path / "d"))
+        for at in ("@v0", "@V0", "@20240101000000000"):
+            with pytest.raises(ConfigError, match=f"names a version of a Delta table .{at}.*; leave {at} out"):
+                queries.scan(str(tmp_path / f"d{at}"), "delta")
+        rows.write.format("delta").save(str(tmp_path / "of@v1"))
+        assert queries.scan(str(tmp_path / "of@v1"), "delta").collect(backend="polars").rows() == [(1,)]
+
 
 class TestSparkEngine(SparkFrames, FrameEngineContract):
     @pytest.fixture

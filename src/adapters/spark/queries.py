@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
@@ -34,6 +35,8 @@ _FORMATS = ("parquet", "csv", "json", *LOGS)
 _HUDIS_OWN = tuple(
     f"_hoodie_{name}" for name in ("commit_time", "commit_seqno", "record_key", "partition_path", "file_name")
 )
+_AT_VERSION = re.compile(r"@(v\d+|\d{17})$", re.IGNORECASE)
+"""At the end of a path, Delta takes it for a version or a time."""
 _ABSENT = ("java.lang.ClassNotFoundException", "java.lang.NoClassDefFoundError")
 
 
@@ -58,6 +61,8 @@ class SparkQueries(QueryEngine):
         if format not in _FORMATS:
             raise ConfigError(f"unknown format {format!r} of {path}; known: {', '.join(_FORMATS)}")
         try:
+            if format == "delta":
+                self._check_no_version(path)
             if format == "parquet":
                 check_no_table(path, [log for log in LOGS.values() if has_entry(self.session, path, log)])
             if format not in LOGS:
@@ -74,6 +79,19 @@ class SparkQueries(QueryEngine):
         except Py4JJavaError as error:
             raise _unread(path, format, Fault.behind(error)) from error
         return hashlib.sha256(repr(sorted(facts)).encode()).hexdigest()[:16]
+
+    def _check_no_version(self, path: str) -> None:
+        """Refuse a version in the path of a Delta table: `state` knows only the newest one.
+
+        Raises:
+            ConfigError: it has one, and is not that of a table.
+        """
+        found = _AT_VERSION.search(path)
+        if found and not has_entry(self.session, path, LOGS["delta"]):
+            raise ConfigError(
+                f"{path} names a version of a Delta table ({found[0]}), and only its newest one can be read; leave"
+                f" {found[0]} out, or write the rows of that version to another table"
+            )
 
     @contextmanager
     def _views(self, frames: Mapping[str, DataFrame]) -> Iterator[dict[str, str]]:
