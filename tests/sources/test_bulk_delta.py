@@ -190,7 +190,9 @@ def test_a_table_whose_log_is_cleaned_during_its_load(spark: SparkSession, tmp_p
     spark._jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
     again = bulk(spark, tmp_path / "t")
     for fails in (lambda: again.plan(first.until, READ_AT), lambda: again.read(first)):
-        with pytest.raises(VersionExpired, match="version 1 of .* cleaned away; load the table under another pipeline"):
+        with pytest.raises(
+            VersionExpired, match=r"version 1 of .* cleaned away; load the table under another pipeline"
+        ):
             fails()
 
 

@@ -40,8 +40,8 @@ class _BulkLog(TableLog):
 
     def expired_message(self, version: int) -> str:
         return (
-            f"version {version} of {self.path}, which its load reads, has been cleaned away; load the table under another"
-            " pipeline name, and keep its files and its log until the load has ended"
+            f"version {version} of {self.path}, which its load reads, has been cleaned away; load the table under"
+            " another pipeline name, and keep its files and its log until the load has ended"
         )
 
 
