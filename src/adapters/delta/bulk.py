@@ -112,7 +112,7 @@ class DeltaBulk(BulkSource):
         if not files:
             return ()
         key = self._bounded_key(version)
-        if any(key not in file.lowest or key not in file.highest for file in files):
+        if key is None or any(key not in file.lowest or key not in file.highest for file in files):
             return EVERYWHERE
         return merge_ranges([KeyRange(file.lowest[key], file.highest[key]) for file in files])
 
