@@ -16,6 +16,7 @@ from headwater.adapters.hudi import expire as expiring
 from headwater.adapters.hudi.archive import ArchivePolicy, Archiver
 from headwater.adapters.hudi.client import upkeep_client
 from headwater.adapters.hudi.compact import CompactionPolicy
+from headwater.adapters.hudi.store import Table
 from headwater.adapters.shared.leases import LeaseFiles
 from headwater.adapters.spark.jvm import java_class
 from headwater.app.run.clock import SystemClock
@@ -332,6 +333,33 @@ class TestRaces(Lake):
                 assert table.rows_at(newest).total() == 1
             writing.result()
         assert theirs.rows() == bag((1, 1, "5"))
+
+    @both_types
+    def test_a_version_that_expires_before_its_files_are_listed(
+        self, layout: Layout, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its remaining files, or those of another version, are not taken for it. It is the newest one at first."""
+        table, _ = self.changed_daily(layout, 1)
+        theirs, name, whole = self.another(table), table.spec.name, Table.whole
+        for read in (
+            lambda version: table.store.read(name, version),
+            lambda version: table.store.read(name, version, Matching(within={"day": (1,)})),
+            lambda version: table.store.changes(name, None, version),
+        ):
+            read_version = theirs.commit(merge=[(1, 1, "read")])
+            with monkeypatch.context() as patched:
+
+                def expire_first(used: Table, version: str | None, patched: pytest.MonkeyPatch = patched) -> Any:
+                    found = whole(used, version)
+                    if version is not None:
+                        patched.undo()
+                        expire(theirs, [theirs.commit(merge=[(1, 1, "newer")])])
+                    return found
+
+                patched.setattr(Table, "whole", expire_first)
+                with pytest.raises(VersionExpired, match=read_version):
+                    read(read_version)
+        assert theirs.rows() == bag((1, 1, "newer"))
 
     @both_types
     def test_an_expiry_that_died_is_finished_by_the_next(self, layout: Layout, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -42,6 +42,7 @@ class TableVersion:
         version: its name.
         by_key: the settings with which the file of a key is found; None if files cannot be found by key.
         folded: whether the rows of a key are folded on read.
+        check: called when the files of a read are listed; raises `VersionExpired` if some may have been deleted before.
     """
 
     spec: TableSpec
@@ -49,19 +50,24 @@ class TableVersion:
     version: str | None
     by_key: Mapping[str, str] | None = None
     folded: bool = False
+    check: Callable[[], None] = lambda: None
 
     def content(self, wanted: Matching | None = None, folders: Collection[str] | None = None) -> DataFrame:
         """The matching rows, in the spec's columns; None as `folders` reads all partitions."""
         if self.version is None:
             return self.nothing()
-        wanted = wanted or Matching()
+        found = self._content(self.version, wanted or Matching(), folders)
+        self.check()
+        return found
+
+    def _content(self, version: str, wanted: Matching, folders: Collection[str] | None) -> DataFrame:
         chosen = self._chosen(wanted, folders)
         if self.spec.partition_by and not chosen:
             return self.nothing()
         if self.folded:
             return self._folded(wanted)
         few = self.spec.partition_by and (wanted.within or folders is not None)
-        rows = self._loaded({"as.of.instant": self.version, **({} if few else _LISTED_AT_ONCE)})
+        rows = self._loaded({"as.of.instant": version, **({} if few else _LISTED_AT_ONCE)})
         if self.spec.partition_by:
             rows = in_folders(rows, chosen)
         if few:
@@ -74,6 +80,7 @@ class TableVersion:
         if self.version is None:
             return empty_frame(self.folder.session, self.spec.schema.plus(column(SEQUENCE, "bigint")))
         rows = self._loaded({"as.of.instant": self.version, **_LISTED_AT_ONCE})
+        self.check()
         return only_matching(from_stored(rows, self.spec, SEQUENCE), wanted or Matching(), self.spec.schema)
 
     def fold(self, arrived: DataFrame, arrivals: str | None = None) -> DataFrame:

@@ -13,7 +13,7 @@ import narwhals as nw
 from attrs import define, evolve, field
 
 from ...domain.epoch.epoch import Mark
-from ...domain.errors import ConfigError, SchemaConflict
+from ...domain.errors import ConfigError, SchemaConflict, TableDamaged
 from ...domain.ports import BaseReading, Commit, Expiry, Version
 from ...domain.table.change import Change, Matching
 from ...domain.table.schema import Schema
@@ -92,10 +92,22 @@ class Table:
         """A version that is readable; raises `VersionExpired` if it has expired."""
         if version is not None and not self.timeline.is_newest(version):  # the newest version never expires
             self.lease_files.check_readable(version)
-        return self.whole(version)
+        return self.checked(version)
+
+    def checked(self, version: str | None) -> TableVersion:
+        """As `whole`, for a version that may expire meanwhile: an expiry writes its record before it deletes files."""
+        if version is None:
+            return self.whole(None)
+        check = partial(self.lease_files.check_readable, version)
+        try:
+            found = self.whole(version)
+        except TableDamaged:
+            check()
+            raise
+        return evolve(found, check=check)
 
     def whole(self, version: str | None) -> TableVersion:
-        """A version whose files are complete; raises `TableDamaged` if not."""
+        """A version whose files are complete; raises `TableDamaged` if not. No commit may come while it is read."""
         if version is not None:
             self.timeline.check_complete(version)
         spec = _as_of(version, self.spec, self.timeline)

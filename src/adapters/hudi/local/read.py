@@ -40,6 +40,7 @@ class LocalVersion:
         version: its name.
         folded: whether the rows of a key are folded on read.
         cache: the rows of recent files.
+        check: as of `TableVersion`.
     """
 
     spec: TableSpec
@@ -48,6 +49,7 @@ class LocalVersion:
     version: str | None
     folded: bool
     cache: FileCache
+    check: Callable[[], None]
 
     def content(self, wanted: Matching | None = None, folders: Collection[str] | None = None) -> pl.LazyFrame:
         """The matching rows, in the spec's columns; None as `folders` reads all partitions."""
@@ -64,7 +66,9 @@ class LocalVersion:
         """The rows of the partitions that may hold matching rows, with `SEQUENCE`."""
         schema = self.spec.schema.plus(column(SEQUENCE, "bigint"))
         found = list(self._slices(wanted, folders))
-        hold_files((str(path), path.stat().st_size * IN_MEMORY) for each in found for path in _files(each))
+        self.check()
+        with explain_read_errors(self.root):
+            hold_files((str(path), path.stat().st_size * IN_MEMORY) for each in found for path in _files(each))
         parts = [self._rows(each) for each in found]
         return pl.concat(parts) if parts else pl.LazyFrame(schema=polars_schema(schema))
 

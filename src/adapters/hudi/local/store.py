@@ -75,7 +75,7 @@ class LocalHudiStore(HudiStore):
 
     def _local(self, used: Table, found: TableVersion) -> LocalVersion:
         root = Path(used.folder.local or used.folder.path)
-        return LocalVersion(found.spec, root, used.timeline, found.version, found.folded, self.cache)
+        return LocalVersion(found.spec, root, used.timeline, found.version, found.folded, self.cache, found.check)
 
     def _prepare(self, used: Table, change: Change) -> Change:
         """The same change as frames of Spark, with rows that need no merging any more."""
@@ -102,7 +102,7 @@ class LocalHudiStore(HudiStore):
     def _merged(self, used: Table, incoming: nw.LazyFrame[Any]) -> pl.DataFrame:
         """Incoming rows, folded with each other and with the stored rows of their keys, if a rule needs these."""
         spec = used.spec
-        newest = used.whole(used.timeline.newest())
+        newest = used.checked(used.timeline.newest())
         alone = newest.folded or newest.version is None or spec.newest_counts
         rows = lazy(conform(collect(incoming), _placed(spec.schema, incoming), spec.name))
         there = empty(spec.schema) if alone else self._stored(used, newest, rows.select(*spec.key))
