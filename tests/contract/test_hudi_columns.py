@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from headwater.adapters.spark.schema import lazy
 from headwater.domain.errors import SchemaConflict
+from headwater.domain.table.change import Change
 from headwater.domain.table.merge import Latest
 from headwater.testing.store_harness import TableDriver, bag, spec_of
 
@@ -66,6 +68,17 @@ class TestEdits(Hudi):
         former.sequence += 1
         with pytest.raises(SchemaConflict, match=r"this process does not know \(.*place.*start this one again"):
             former.commit(merge=[(1, 2, "b")])
+
+    def test_a_new_column_that_has_no_nulls(self) -> None:
+        """As a literal has none, Spark takes it for one that cannot be null."""
+        plain = spec_of("id bigint, name string", ["id"])
+        former = self.table(self.reopen(), plain)
+        ids = self.spark.range(2)
+        former.commit_change(Change(merge=lazy(ids.selectExpr("id", "'a' AS name"))))
+        edited = self.following(former, spec_of(f"{plain.schema.ddl}, more int", ["id"]))
+        edited.commit_change(Change(merge=lazy(ids.filter("id = 1").selectExpr("id", "'b' AS name", "7 AS more"))))
+        edited.commit(merge=[(2, None, None)])
+        assert edited.rows() == bag((0, "a", None), (1, "b", 7), (2, None, None))
 
     def following(self, former: TableDriver, spec: TableSpec) -> TableDriver:
         """The table by another process with another spec, which goes on where a former one is."""

@@ -37,10 +37,10 @@ def to_stored(
     """
     own = {name: each for name, each in ((DELETED, deleted), (SEQUENCE, sequence)) if each is not None}
     plain = typed(rows.withColumns(own) if own else rows, spec.schema, *own)
-    names = [
-        f"{to_stored_sql(quoted(each.name), each.type)} AS {stored_name(each.name)}" for each in spec.schema.columns
-    ]
-    return plain.selectExpr(*_hidden(spec, own), *names)
+    values = {stored_name(each.name): to_stored_sql(quoted(each.name), each.type) for each in spec.schema.columns}
+    # Hudi cannot add a non-nullable column, such as a literal, to a table that has rows.
+    nullable = (f"IF(true, {value}, NULL) AS {name}" for name, value in values.items())
+    return plain.selectExpr(*_hidden(spec, own), *nullable)
 
 
 def from_stored(rows: DataFrame, spec: TableSpec, *more: str) -> DataFrame:

@@ -16,7 +16,7 @@ from ...domain.table.row_kind import ROW_KIND
 from ...domain.table.schema import Schema
 from ...domain.table.spec import RETYPING, TableSpec
 from ..spark.merge import fold_by_key, one_row_per_key
-from ..spark.schema import lazy, named, quoted, typed
+from ..spark.schema import lazy, named, typed
 from .append import append_change, as_deletes
 from .commit import CommitInput, Operation
 from .key_encoding import folder_text, key_text
@@ -77,9 +77,7 @@ def prepare_overwrite(rows: DataFrame, now: TableVersion, sequence: int) -> Comm
             "hudi",
             RETYPING,
         )
-    # Hudi cannot add a non-nullable column, such as a literal, to a table that has rows.
-    nullable = rows.selectExpr(*(f"IF(true, {quoted(name)}, NULL) AS {quoted(name)}" for name in schema.names))
-    return CommitInput(to_stored(nullable, evolve(now.spec, schema=schema)), Operation.OVERWRITE, schema)
+    return CommitInput(to_stored(rows, evolve(now.spec, schema=schema)), Operation.OVERWRITE, schema)
 
 
 def sequence_value(now: TableVersion, sequence: int) -> Column | None:
