@@ -96,21 +96,18 @@ class Block:
         by_sql = dict(zip(map(to_sql, columns), origins, strict=True))
         return frozenset(SourceExpr(read, _rewrite(tree, by_sql, read)) for read in here)
 
-    def group_origins(self, tree: exp.Select) -> Iterator[Origin]:
-        """For the grouping and each window: the origins of its columns. Rows with the same values form one group."""
+    def group_origins(self, tree: exp.Select) -> Iterator[list[Origin]]:
+        """For the grouping and each window: the origin of each column. Rows with the same values form one group."""
         group = tree.args.get("group")
         if group is not None and group.args.get("all"):
             plain = [each for each in tree.selects if not calls(to_sql(each), AGGREGATES)]
-            yield self._union_origins(plain)
+            yield [self.origin(each) for each in plain]
         elif group is not None:
-            yield self._union_origins(group.expressions)
+            yield [self.origin(each) for each in group.expressions]
         elif is_global_aggregate(tree):
-            yield UNKNOWN
+            yield []
         for window in own_nodes(tree, exp.Window):
-            yield self._union_origins(partition(window, tree))
-
-    def _union_origins(self, trees: Sequence[exp.Expr]) -> Origin:
-        return frozenset(expr for each in trees for expr in self.origin(each))
+            yield [self.origin(each) for each in partition(window, tree)]
 
 
 def _rewrite(tree: exp.Expr, origins: Mapping[str, Origin], read: int) -> str:

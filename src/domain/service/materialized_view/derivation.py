@@ -87,14 +87,26 @@ class Derivation:
         """The nullable sides of a read that may not contribute to a row."""
         return self.nullable_sides[read] - self.non_null
 
-    def is_within(self, origin: Origin, group: Origin) -> bool:
+    def is_within(self, origin: Origin, group: Sequence[Origin]) -> bool:
         """Whether rows with the same values of a group have the same value of an origin.
 
-        A value of several reads, such as a column that a join merges, is another one in rows to which only those reads
-        contribute that the group has not. One that contributes to every row decides it alone.
+        Two values that share an expression are equal in the rows to which its read contributes. In other rows, one of
+        them may be that of another read, as of a column that a join merges.
+
+        Args:
+            origin: the origin.
+            group: the origin of each of its columns.
         """
-        shared = origin & group
-        return bool(shared) and (shared == origin or any(not self.possibly_null_sides(each.read) for each in shared))
+        if not origin:
+            return False
+        if origin in group or any(self._are_equal(origin, each) for each in group):
+            return True
+        return len(origin) > 1 and all(self.is_within(frozenset({expr}), group) for expr in origin)
+
+    def _are_equal(self, one: Origin, other: Origin) -> bool:
+        """Whether two values are equal in every row: no read contributes to one without a read that both share."""
+        sides = {expr: self.nullable_sides.get(expr.read, frozenset()) - self.non_null for expr in one | other}
+        return any(all(sides[expr] <= each for each in sides.values()) for expr in one & other)
 
     def sides_of(self, origin: Origin) -> frozenset[int]:
         """The nullable sides that contribute to every row in which a value of this origin is not null.

@@ -148,6 +148,47 @@ def test_a_self_join_is_followed_from_either_place() -> None:
     assert _up(_routes(SHAPES["self"].sql)) == {"o": [["id"], ["o by c", "id"]]}
 
 
+WINDOW = "SELECT {} AS id, count(*) OVER (PARTITION BY {}) AS n FROM {}"
+FULL = "o a FULL JOIN c b ON a.c = b.id"
+OPTIONAL = "p LEFT JOIN (SELECT a.c AS one, coalesce(a.c, b.id) AS k FROM o a JOIN c b ON a.c = b.id) t ON p.id = t.k"
+
+
+@pytest.mark.parametrize(
+    ("column", "partition", "sources"),
+    [
+        ("coalesce(a.c, b.id)", "coalesce(b.id, a.c)", FULL),
+        ("coalesce(a.c, b.id)", "a.c, b.id", FULL),
+        ("a.c", "coalesce(a.c, b.id), a.c", FULL),
+        # Both sides of the inner join contribute to the same rows.
+        ("t.one", "t.k", OPTIONAL),
+        ("t.k", "t.one", OPTIONAL),
+    ],
+)
+def test_a_column_that_its_partition_determines_is_computed_by(column: str, partition: str, sources: str) -> None:
+    assert _routes(WINDOW.format(column, partition, sources)).scope == ("id",)
+
+
+@pytest.mark.parametrize(
+    ("column", "partition"),
+    [
+        # Rows that only b has are in the partitions of a.c, too.
+        ("a.c", "coalesce(a.c, b.id)"),
+        ("b.id", "coalesce(a.c, b.id)"),
+        ("coalesce(a.c, b.id)", "a.c"),
+        ("coalesce(a.c, b.id)", "a.c, b.r"),
+    ],
+)
+def test_a_column_of_one_side_is_not_determined_by_the_merged_one(column: str, partition: str) -> None:
+    with pytest.raises(ConfigError, match="no part of the view can be recomputed alone"):
+        _routes(WINDOW.format(column, partition, FULL))
+
+
+def test_a_column_of_one_side_is_not_determined_by_that_of_using() -> None:
+    sources = "(SELECT id, c AS k FROM o) a FULL JOIN (SELECT r AS k FROM c) b USING (k)"
+    with pytest.raises(ConfigError, match="no part of the view can be recomputed alone"):
+        _routes(WINDOW.format("a.k", "k", sources))
+
+
 def test_only_what_all_branches_tell_is_computed_by() -> None:
     assert _routes(SHAPES["union_of_kinds"].sql, "kind", "id").scope == ("id",)
     assert _routes(SHAPES["window"].sql, "c", "id").scope == ("c",)
