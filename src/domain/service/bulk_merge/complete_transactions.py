@@ -43,7 +43,7 @@ class CompleteRows:
     Args:
         rows: the valid rows of complete transactions, with `AT`.
         pending: the change of the table of waiting rows.
-        waits: whether any rows wait.
+        waiting: the rows that wait after the epoch; None if no rows wait.
         oldest: the earliest commit time (UTC) of the waiting rows; None if no rows wait.
         applied: all rows of complete transactions; None if the names of these are not remembered.
         repeats: the number of rows that were skipped because their transactions were applied before.
@@ -51,7 +51,7 @@ class CompleteRows:
 
     rows: nw.LazyFrame[Any]
     pending: Change
-    waits: bool = False
+    waiting: nw.LazyFrame[Any] | None = None
     oldest: datetime | None = None
     applied: nw.LazyFrame[Any] | None = None
     repeats: int = 0
@@ -88,9 +88,9 @@ class TransactionFilter:
             rows: the changelog's rows, as returned by `Events.changes`; persisted.
             snapshot: the newest publication.
         """
-        if not self.settings.transactional or not self._pending(snapshot).rows:
+        waiting = self.waiting(snapshot)
+        if waiting is None:
             return rows
-        waiting = snapshot.read(self.tables.pending.name)
         key = self.settings.key
         marked = mark_followers(rows, waiting, self.engine, order=[EPOCH, POSITION], key=key)
         return marked.with_columns(or_else(nw.col(ERROR), nw.col(FOLLOWS), _WAITS).alias(ERROR)).drop(FOLLOWS)
@@ -108,8 +108,7 @@ class TransactionFilter:
             return CompleteRows(rows.filter(valid), Change())
         if batch.replay:  # see `check_replayed`
             replayed = rows.filter(valid, ~is_mark()).with_columns(nw.col(COMMIT_TIME).alias(AT))
-            pending = self._pending(snapshot)
-            return CompleteRows(replayed, Change(), bool(pending.rows), pending.oldest)
+            return CompleteRows(replayed, Change(), self.waiting(snapshot), self.oldest(snapshot))
         rows, repeats = self.applied.drop_repeats(rows, snapshot) if self.applied else (rows, 0)
         before = self._pending(snapshot).rows
         complete, waiting = self._split(rows, snapshot if before else None)
@@ -120,7 +119,7 @@ class TransactionFilter:
         return CompleteRows(
             self.engine.persist(complete.filter(valid)),
             change,
-            bool(pending.rows),
+            waiting if pending.rows else None,
             pending.oldest,
             complete if self.applied else None,
             repeats,
@@ -162,6 +161,11 @@ class TransactionFilter:
             " the table with another pipeline name"
             for line in first
         )
+
+    def waiting(self, snapshot: Snapshot) -> nw.LazyFrame[Any] | None:
+        """The waiting rows; None if no rows wait."""
+        waits = self.settings.transactional and self._pending(snapshot).rows
+        return snapshot.read(self.tables.pending.name) if waits else None
 
     def oldest(self, snapshot: Snapshot) -> datetime | None:
         """The earliest commit time (UTC) of the waiting rows; None if no rows wait."""

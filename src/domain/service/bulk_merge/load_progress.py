@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeAlias
 
@@ -14,6 +14,7 @@ from ...epoch.watermark import add, instant
 from ...ledger.ledger import Snapshot
 from ...ports import FrameExchange, Version
 from ...source.bulk import CHUNK, SEARCH_TS, reach_of
+from ...source.transactions import TRANSACTION
 from ...table.change import Change
 from ...table.collect import collect_small
 from ...table.natural_order import natural_value, with_natural
@@ -76,6 +77,7 @@ class EpochInput:
     Args:
         snapshot: the newest publication.
         changes: the valid rows of the changelog; None if there are none.
+        waiting: the rows that wait, after the epoch, for the rest of their transactions; None if no rows wait.
         bulk: the valid rows read in bulk; None if there are none.
         chunks: the chunks of the bulk rows.
         state: the state of the load after this batch was read, before any chunk settles.
@@ -88,6 +90,7 @@ class EpochInput:
 
     snapshot: Snapshot
     changes: nw.LazyFrame[Any] | None
+    waiting: nw.LazyFrame[Any] | None
     bulk: nw.LazyFrame[Any] | None
     chunks: tuple[Chunk, ...]
     state: LoadState
@@ -122,18 +125,37 @@ def reach_from(values: Iterable[Any]) -> Reach | None:
     return reach if reach and None not in reach else None
 
 
-def highest_position(rows: nw.LazyFrame[Any], order: Iterable[str]) -> Reach | None:
+def highest_position(rows: nw.LazyFrame[Any], order: Sequence[str]) -> Reach | None:
     """The highest position of the rows; None if no row has one.
 
     Args:
         rows: the rows.
         order: the order columns, from the first to the last that is compared.
     """
-    names = list(order)
-    placed = rows.filter(*(~nw.col(name).is_null() for name in names)).select(*names)
-    placed, compared = with_natural(placed, names)
-    lines = collect_small(placed.sort(*compared, descending=True).head(1))
-    return reach_from(lines[0][name] for name in names) if lines else None
+    return _first_position(_placed(rows, order), order, descending=True)
+
+
+def lowest_position(rows: nw.LazyFrame[Any], order: Sequence[str]) -> Reach | None:
+    """The lowest position of the rows; None if it is unknown, as no row of some transaction has one.
+
+    Args:
+        rows: the rows, with their `TRANSACTION`.
+        order: the order columns, from the first to the last that is compared.
+    """
+    placed = _placed(rows, order)
+    # The mark of an end has no position, but the rows of its transaction have one.
+    unknown = rows.select(TRANSACTION).join(placed.select(TRANSACTION).unique(), on=TRANSACTION, how="anti")
+    return None if collect_small(unknown.head(1)) else _first_position(placed, order, descending=False)
+
+
+def _placed(rows: nw.LazyFrame[Any], order: Sequence[str]) -> nw.LazyFrame[Any]:
+    return rows.filter(*(~nw.col(name).is_null() for name in order))
+
+
+def _first_position(rows: nw.LazyFrame[Any], order: Sequence[str], *, descending: bool) -> Reach | None:
+    rows, compared = with_natural(rows.select(*order), order)
+    lines = collect_small(rows.sort(*compared, descending=descending).head(1))
+    return reach_from(lines[0][name] for name in order) if lines else None
 
 
 def numbers_of(chunks: Iterable[Chunk]) -> set[int]:
@@ -196,7 +218,7 @@ class BulkLoadProgress:
         if remaining is None:
             remaining = () if state.read_all else EVERYWHERE
         candidates = epoch_input.chunks if self.settings.repeatable or not self.settings.waits else ()
-        settled = tuple(chunk for chunk in (*state.waiting, *candidates) if self.can_settle(chunk, epoch_input))
+        settled = self.find_settling((*state.waiting, *candidates), epoch_input)
         waiting = tuple(chunk for chunk in (*state.waiting, *epoch_input.chunks) if chunk not in settled)
         exact_times = [state.exact_from, *(self._exact_from(chunk, state) for chunk in settled)]
         read_all = not remaining
@@ -255,14 +277,29 @@ class BulkLoadProgress:
     def _reach_of(self, line: dict[str, Any]) -> Reach | None:
         return reach_from(line[reach_of(at)] for at, _ in enumerate(self.settings.position))
 
-    def can_settle(self, chunk: Chunk, epoch_input: EpochInput) -> bool:
-        """Whether a chunk can settle, so that its rows become visible."""
-        state, watermark = epoch_input.state, epoch_input.watermark
-        # If the table gets no changes, its changelog never reaches the position at which the chunk was read.
+    def find_settling(self, chunks: Iterable[Chunk], epoch_input: EpochInput) -> tuple[Chunk, ...]:
+        """The chunks that can settle, so that their rows become visible.
+
+        A chunk that was read after a transaction whose rows wait would show this transaction before other rows do. The
+        watermark stays before all rows that wait, but the changelog's position may be beyond them.
+        """
+        chunks = tuple(chunks)
+        reached = [chunk for chunk in chunks if self._is_reached(chunk, epoch_input)]
+        if reached and epoch_input.waiting is not None:
+            lowest = lowest_position(epoch_input.waiting, self.tables.order)
+            reached = [chunk for chunk in reached if lowest and chunk.reach and lowest > chunk.reach]
+        return tuple(chunk for chunk in chunks if chunk in reached or self._is_before(chunk, epoch_input.watermark))
+
+    def _is_reached(self, chunk: Chunk, epoch_input: EpochInput) -> bool:
+        """Whether the changelog has reached the position at which a chunk was read."""
+        # If the table gets no changes, its changelog never reaches it.
         if not self.settings.waits or (epoch_input.idle and chunk.search_ts is None):
             return True
-        if chunk.reach is not None and state.log_position is not None and state.log_position >= chunk.reach:
-            return True
+        position = epoch_input.state.log_position
+        return chunk.reach is not None and position is not None and position >= chunk.reach
+
+    def _is_before(self, chunk: Chunk, watermark: datetime | None) -> bool:
+        """Whether the watermark has passed all changes from before the read of a chunk."""
         if chunk.search_ts is None or watermark is None:
             return False
         return watermark - chunk.search_ts >= self.settings.delay

@@ -107,6 +107,7 @@ class BulkMergeStep:
         epoch_input = EpochInput(
             snapshot,
             None if complete is None else complete.rows,
+            self.transactions.waiting(snapshot) if complete is None else complete.waiting,
             None if bulk is None else bulk.filter(nw.col(ERROR).is_null()),
             tuple(evolve(chunk, key_range=batch.ranges.get(chunk.number, chunk.key_range)) for chunk in profile.chunks),
             self.progress.advance(before, profile.newest, self._log_position(changes, complete, before)),
@@ -134,8 +135,9 @@ class BulkMergeStep:
     def catch_up(self, snapshot: Snapshot) -> Step | None:
         """See `Service.catch_up`. A chunk that cannot be read again settles in a later epoch than its own."""
         state = self.progress.read_state(snapshot)
-        epoch_input = EpochInput(snapshot, None, None, (), state, None, snapshot.watermark)
-        if not any(self.progress.can_settle(chunk, epoch_input) for chunk in state.waiting):
+        waiting = self.transactions.waiting(snapshot)
+        epoch_input = EpochInput(snapshot, None, waiting, None, (), state, None, snapshot.watermark)
+        if not self.progress.find_settling(state.waiting, epoch_input):
             return None
         return Step(self._plan_changes(epoch_input), 0, 0, None, watermark=snapshot.watermark)
 
@@ -149,7 +151,8 @@ class BulkMergeStep:
         state = self.progress.read_state(snapshot)
         if state.done and so_far is not None and until < so_far + _IDLE:
             return None
-        epoch_input = EpochInput(snapshot, None, None, (), state, None, until, idle=True)
+        waiting = self.transactions.waiting(snapshot)
+        epoch_input = EpochInput(snapshot, None, waiting, None, (), state, None, until, idle=True)
         return Step(self._plan_changes(epoch_input), 0, 0, None, watermark=until)
 
     def _watermark(self, snapshot: Snapshot, newest: datetime | None, oldest: datetime | None) -> datetime | None:
@@ -237,9 +240,8 @@ class BulkMergeStep:
         if changes is None or complete is None or not self.settings.position or before.done:
             return None
         order = self.tables.order
-        # Marks show the position of the log even if only other tables change. They are not used while rows wait.
-        usable = (complete.rows,) if complete.waits else (complete.rows, changes)
-        rows = nw.concat([each.select(*order, ERROR) for each in usable])
+        # Marks show the position of the log even if only other tables change.
+        rows = nw.concat([each.select(*order, ERROR) for each in (complete.rows, changes)])
         return highest_position(rows.filter(nw.col(ERROR).is_null()), order)
 
     def _dead_letters(

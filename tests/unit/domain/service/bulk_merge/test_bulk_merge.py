@@ -819,6 +819,91 @@ def test_a_change_waits_for_an_older_transaction_of_its_key(
     assert kept(trial) == {}
 
 
+@pytest.fixture
+def counted(trial: Trial) -> Trial:
+    """Two chunks by position, read before and after a transaction at 200 and 201 that moves 10 from 1 to 2."""
+    trial.set("pipelines.accounts.changelog", '"debezium"')
+    trial.set("pipelines.accounts.position", '["file", "pos"]')
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json" }')
+    trial.set("sources.debezium.schema", '"id bigint, owner string, balance bigint, file string, pos bigint"')
+    trial.set("sources.debezium.metadata", '{ file = "log_file", pos = "log_position" }')
+    for line in (["1", "ann", "100", "bin.999999", "100"], ["2", "ann", "110", "bin.999999", "300"]):
+        trial.fill("accounts", [["id", "owner", "balance", "file", "pos"], line])
+    return trial
+
+
+def placed(line: str, pos: int, file: str = "bin.999999") -> str:
+    """A message of Debezium with a position in the log."""
+    message = json.loads(line)
+    message["source"] |= {"file": file, "pos": pos}
+    return json.dumps(message)
+
+
+EARLIER = (placed(debezium("a", 1, 10, 5, (None, 1)), 150), ended("a", 1, 10))
+MOVED = (
+    placed(debezium("b", 1, 20, 1, (100, 90)), 200),
+    ended("b", 2, 20),
+    placed(debezium("b", 2, 20, 2, (100, 110)), 201),
+)
+LATER = (placed(debezium("c", 1, 30, 5, (1, 2)), 400), ended("c", 1, 30))
+
+
+@pytest.mark.parametrize(
+    "batches",
+    [
+        (MOVED[:2], LATER),
+        ((*LATER, *MOVED[:2]),),
+        ((*LATER, MOVED[0]),),
+        # Only the end of the transaction has come. The positions of its rows are unknown.
+        ((*LATER, MOVED[1]),),
+        # A later transaction waits because of its key.
+        ((*LATER, *MOVED[:2], placed(debezium("d", 1, 40, 1, (90, 91)), 500), ended("d", 1, 40)),),
+    ],
+)
+def test_a_chunk_by_position_waits_for_transactions_from_before_its_read(
+    counted: Trial, batches: tuple[tuple[str, ...], ...]
+) -> None:
+    take(counted, *EARLIER)
+    for batch in batches:
+        assert [row for row in take(counted, *batch) if row[0] != 5] == [(1, "ann", 100)]
+    assert [row[-2] for row in rows(counted, "settled")] == [True, False]
+    fed = [line for batch in batches for line in batch]
+    _, second, _ = take(counted, *(line for line in MOVED if line not in fed))
+    assert second == (2, "ann", 110)
+    assert [row[-2] for row in rows(counted, "settled")] == [True, True]
+
+
+@pytest.mark.parametrize(("file", "pos"), [("bin.999999", 301), ("bin.1000000", 4)])
+def test_a_chunk_by_position_does_not_wait_for_transactions_from_after_its_read(
+    counted: Trial, file: str, pos: int
+) -> None:
+    take(counted, placed(debezium("b", 1, 20, 1, (100, 90)), pos, file), ended("b", 2, 20))
+    assert [row[-2] for row in rows(counted, "settled")] == [True, True]
+    assert rows(counted) == [(1, "ann", 100), (2, "ann", 110)]
+
+
+def test_a_chunk_by_position_waits_for_half_a_transaction_of_a_silent_changelog(trial: Trial) -> None:
+    trial.set("pipelines.accounts.changelog", '"maxwell"')
+    trial.set("pipelines.accounts.position", '"pos"')
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json" }')
+    trial.set("sources.maxwell.idle_after", '"1m"')
+    trial.set("sources.maxwell.watermark_delay", '"5s"')
+    for line in (["1", "ann", "100", "100"], ["2", "ann", "110", "300"]):
+        trial.fill("accounts", [["id", "owner", "balance", "pos"], line])
+    trial.feed("maxwell", [maxwell(5, 1, 10, 1, 150, commit=True), maxwell(1, 90, 20, 2, 200, xoffset=0)])
+    trial.clock.moment = at(30)
+    trial.run()
+    trial.clock.sleep(timedelta(hours=1))
+    trial.run()
+    assert rows(trial) == [(1, "ann", 100), (5, "ann", 1)]
+    trial.feed("maxwell", [maxwell(2, 110, 20, 2, 201, commit=True)])
+    trial.run()
+    assert rows(trial) == [(1, "ann", 90), (2, "ann", 110), (5, "ann", 1)]
+    trial.clock.sleep(timedelta(hours=1))
+    trial.run()
+    assert [row[-2] for row in rows(trial, "settled")] == [True, True]
+
+
 @pytest.mark.parametrize("mode", ["exact", "upsert"])
 def test_a_position_of_changes_decides_nothing(trial: Trial, mode: str) -> None:
     """The chunk was read at 250, before the commit of the change, which is older than 250 in the log of PostgreSQL."""
