@@ -358,6 +358,16 @@ def test_values_that_are_refused(ddl: str, value: str, why: str) -> None:
     assert Decoding("debezium-json", f"x {ddl}").refusal(message) == f"column 'x': {why}"
 
 
+@pytest.mark.parametrize("ddl", ["timestamp", "timestamp_ntz", "array<timestamp>"])
+@pytest.mark.parametrize(
+    "value", ["9223372036825200000", "-9223372036832400000", "9223372036825200", "-9223372036832400"]
+)
+def test_an_infinite_time_is_refused(ddl: str, value: str) -> None:
+    """By its size alone it would be a time in 1677 or 2262."""
+    message = change("c", None, {"x": 0}).replace('"x": 0', f'"x": {f"[{value}]" if "<" in ddl else value}')
+    assert "PostgreSQL's infinity" in Decoding("debezium-json", f"x {ddl}").refusal(message)
+
+
 @pytest.mark.parametrize(
     ("unit", "at"),
     [

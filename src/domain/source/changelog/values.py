@@ -22,6 +22,10 @@ _DAY_0 = EPOCH.toordinal()
 _LAST_DAY = date.max.toordinal()
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _PAST_9999_IN_MS = 253_402_300_800_000
+_INFINITIES = frozenset(
+    {9_223_372_036_825_200_000, -9_223_372_036_832_400_000, 9_223_372_036_825_200, -9_223_372_036_832_400}
+)
+"""Debezium's numbers for PostgreSQL's ``infinity`` and ``-infinity``, in microseconds and in milliseconds."""
 CONNECT_UNITS = {
     "io.debezium.time.Timestamp": "ms",
     "io.debezium.time.MicroTimestamp": "us",
@@ -95,7 +99,12 @@ def unit_of(number: int) -> str:
 
     >>> unit_of(1_700_000_000_000), unit_of(1_700_000_000_000_000), unit_of(1_700_000_000_000_000_000)
     ('ms', 'us', 'ns')
+
+    Raises:
+        ValueError: it is one of `_INFINITIES`, which a larger unit would make a time in 1677 or 2262.
     """
+    if number in _INFINITIES:
+        raise ValueError("PostgreSQL's infinity; declare the column as bigint, or set time_unit if it is another time")
     size = abs(number)
     return "ms" if size < _PAST_9999_IN_MS else "us" if size < _PAST_9999_IN_MS * 1000 else "ns"
 
