@@ -573,7 +573,9 @@ def test_a_map_is_an_object_the_text_of_json_or_described_by_a_schema() -> None:
     assert found == ("+I", seen, [{"key": 7, "value": Decimal("2.05")}])
 
 
-@pytest.mark.parametrize("unsent", [["__debezium_unavailable_value"], [*b"__debezium_unavailable_value"]])
+@pytest.mark.parametrize(
+    "unsent", [[UNSENT], [*UNSENT.encode()], ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"], {UNSENT: UNSENT}]
+)
 def test_an_array_that_was_not_sent_is_taken_from_before(unsent: list[Any]) -> None:
     whole = {"tags": ["a"], "ns": [1], "place": None}
     for name in ("tags", "ns"):
@@ -584,3 +586,13 @@ def test_an_array_that_was_not_sent_is_taken_from_before(unsent: list[Any]) -> N
             ARRAYS.refusal(change("u", unknown, unknown))
             == f"column '{name}': its unchanged value was not sent; {FULL}"
         )
+
+
+@pytest.mark.parametrize("ddl", ["string", "map<string,string>"])
+@pytest.mark.parametrize(
+    "unsent", [{UNSENT: UNSENT}, f'{{"{UNSENT}":"{UNSENT}"}}', [UNSENT], [*UNSENT.encode()]], ids=repr
+)
+def test_an_hstore_or_an_array_in_any_column_that_was_not_sent(ddl: str, unsent: Any) -> None:
+    decoding = Decoding("debezium-json", f"id int, x {ddl}", changes=ChangeSpec(before="optional"))
+    message = change("u", None, {"id": 1, "x": unsent})
+    assert decoding.refusal(message) == f"column 'x': its unchanged value was not sent; {FULL}"

@@ -59,7 +59,9 @@ _ODD_TEXTS = (
     '"\\u00e9"|"\\ud83d\\ude00"|"\\ud800"|"\\u12"|"\\x"|"a\\nb"|"a\\\\nb"|"\\\\\\""|"{\\"k\\":1.10}"|"{}"|"\u2028"|'
     '"\x7f"|"\x00"|"\x1f"|"\t"|"😀"|"\ufeff"|"null"|{}|{"k": 1.10, "z": [1e5]}|[]|[1, 2.50]|'
     '{"scale": 2, "value": "Ew=="}|"QR=="|"QQ="|"QQ"|"Q Q="|"aGk=\\n"|"__debezium_unavailable_value"|'
-    '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="'
+    '"X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ=="|["__debezium_unavailable_value"]|'
+    r'{"__debezium_unavailable_value":"__debezium_unavailable_value"}|'
+    r'"{\"__debezium_unavailable_value\":\"__debezium_unavailable_value\"}"'
 )
 _ODD_TIMES = (
     '"2026-02-29"|"2024-02-29"|"0000-00-00"|"0000-00-00 00:00:00"|"0001-01-01 00:00:00"|"0001-01-01"|'

@@ -7,19 +7,29 @@ from typing import Any
 
 from attrs import field, frozen
 
-from .record_spec import RecordSpec
+_UNAVAILABLE = "__debezium_unavailable_value"
+UNAVAILABLE = (
+    _UNAVAILABLE,
+    "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==",
+    *(f'{{"{_UNAVAILABLE}"{colon}"{_UNAVAILABLE}"}}' for colon in (":", ": ", " : ")),
+)
+"""Debezium's placeholder for a large value that was not sent, as it did not change: text, Base64, JSON of an hstore."""
 
-UNAVAILABLE = ("__debezium_unavailable_value", "X19kZWJleml1bV91bmF2YWlsYWJsZV92YWx1ZQ==")
-"""Debezium's placeholder for a large value that did not change and was not sent: as text, and as Base64 bytes."""
+_SINGLE = frozenset({*UNAVAILABLE, _UNAVAILABLE.encode()})
+_OF_UUIDS = "b68a35a7-17ad-35b3-af2a-ae46edb4545a"
+"""The UUID that Java makes of the placeholder."""
+_NESTED = (
+    *([each] for each in (*UNAVAILABLE[:2], _UNAVAILABLE.encode(), _OF_UUIDS)),
+    [*_UNAVAILABLE.encode()],
+    {_UNAVAILABLE: _UNAVAILABLE},
+)
+"""The placeholder for an array of texts, bytes, UUIDs or numbers, and for hstore as a map."""
 
-_UNAVAILABLE_BYTES = UNAVAILABLE[0].encode()
 
-
-def unavailable(spec: RecordSpec) -> tuple[Any, ...]:
-    """Debezium's placeholders for values of a spec's columns; for an array, that of text, of bytes or of numbers."""
-    single = (*UNAVAILABLE, _UNAVAILABLE_BYTES) if spec.is_typed else UNAVAILABLE
-    arrays = any(each.type.name == "array" for each in spec.columns.columns)
-    return (*single, *([each] for each in single), list(_UNAVAILABLE_BYTES)) if arrays else single
+def is_unavailable(value: Any) -> bool:
+    """Whether a value is Debezium's placeholder."""
+    kind = type(value)
+    return value in _SINGLE if kind is str or kind is bytes else (kind is list or kind is dict) and value in _NESTED
 
 
 @frozen
@@ -38,13 +48,11 @@ class Presence:
         return frozenset(self.names)
 
     @staticmethod
-    def available(fields: Mapping[str, Any], placeholders: tuple[Any, ...] = UNAVAILABLE) -> Mapping[str, Any]:
-        """The fields without those whose value was not sent; see `unavailable`."""
-        values = fields.values()
-        for each in placeholders:
-            if each in values:
-                return {name: value for name, value in fields.items() if value not in placeholders}
-        return fields
+    def available(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The fields without those whose value was not sent; see `is_unavailable`."""
+        if not any(map(is_unavailable, fields.values())):
+            return fields
+        return {name: value for name, value in fields.items() if not is_unavailable(value)}
 
     def absent(self, fields: Mapping[str, Any]) -> str | None:
         """The value of `batch.ABSENT` for a record.

@@ -10,7 +10,7 @@ from attrs import define, field
 from ..table.row_kind import INSERT, KNOWN, row_kind
 from .conversion import Convert, ToJson, Undecodable, shown
 from .decode import ONE_OBJECT, converters, from_json, from_text
-from .presence import Presence, unavailable
+from .presence import Presence
 from .record_spec import RecordSpec
 
 
@@ -27,7 +27,6 @@ class RowDecoder:
     to_json: ToJson
     _columns: tuple[tuple[str, Convert], ...] = field(init=False)
     _presence: Presence | None = field(init=False)
-    _unavailable: tuple[Any, ...] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         written = from_text if self.spec.format == "csv" else from_json
@@ -39,7 +38,6 @@ class RowDecoder:
             typed=self.spec.is_typed,
         )
         self._presence = Presence(self.spec.columns.names) if self.spec.tells_absent else None
-        self._unavailable = unavailable(self.spec)
 
     def row(self, record: object) -> tuple[str, list[Any]]:
         """The row kind of a record and its values, in the order of `RecordSpec.rows`; missing values are null.
@@ -55,7 +53,7 @@ class RowDecoder:
     def values(self, fields: Mapping[str, Any]) -> list[Any]:
         """The typed values of a record's fields, in the order of `RecordSpec.rows`."""
         if self._presence:
-            fields = self._presence.available(fields, self._unavailable)
+            fields = self._presence.available(fields)
         get = fields.get
         values = [None if (value := get(name)) is None else convert(value) for name, convert in self._columns]
         return [*values, self._presence.absent(fields)] if self._presence else values

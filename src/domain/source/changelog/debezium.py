@@ -10,7 +10,7 @@ from attrs import define, field, frozen
 
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..conversion import Choose, Undecodable, shown
-from ..presence import UNAVAILABLE, Presence
+from ..presence import Presence, is_unavailable
 from ..record_spec import RecordSpec
 from .images import ChangeDecoder, Images
 from .message import EMPTIED, NO_ROWS, Message, Read, Rows, as_object
@@ -262,11 +262,11 @@ def _available(fields: Message, before: Message, images: Images) -> Message:
     Raises:
         Undecodable: a value is unknown, and rows do not record absent columns.
     """
-    sent = Presence.available(fields, images.placeholders)
+    sent = Presence.available(fields)
     if sent is fields:
         return fields
     unsent = [name for name in fields if name not in sent]
-    known = {name: before[name] for name in unsent if before.get(name, UNAVAILABLE[0]) not in images.placeholders}
+    known = {name: before[name] for name in unsent if name in before and not is_unavailable(before[name])}
     lost = [name for name in unsent if name in images.names and name not in known]
     if lost and not images.presence:
         raise Undecodable(f"column {lost[0]!r}: its unchanged value was not sent; {_REPLICA}")

@@ -11,7 +11,7 @@ from attrs import define, field
 
 from ..conversion import Choose, Convert, ToJson
 from ..decode import converters
-from ..presence import Presence, unavailable
+from ..presence import Presence
 from ..record_spec import RecordSpec
 from .message import Message, Read, Rows
 from .tables import Tables
@@ -36,7 +36,6 @@ class Images:
     says: Mapping[str, Read]
     unit: str
     presence: Presence | None = field(init=False)
-    placeholders: tuple[Any, ...] = field(init=False)
     _columns: tuple[tuple[Any, Convert], ...] = field(init=False)
     _places: dict[str, tuple[int, Convert]] = field(init=False)
     _metadata: tuple[tuple[int, Read, Convert], ...] = field(init=False)
@@ -61,7 +60,6 @@ class Images:
             written=lambda column: times if column.type.name == "timestamp" else written(column),
         )
         names = self.spec.columns.names
-        self.placeholders = unavailable(self.spec)
         self.presence = Presence(tuple(self._places)) if self.spec.tells_absent else None
         self._metadata = tuple((names.index(name), self.says[added[name]], convert) for name, convert in reading)
 

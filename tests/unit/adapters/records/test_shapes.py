@@ -77,6 +77,7 @@ def test_texts_that_shapes_cover(name: str) -> None:
         ('"one"', r'"\ud800"'),
         ('"one"', '{"k": 1.10}'),
         ('"one"', '"__debezium_unavailable_value"'),
+        ('"one"', r'"{\"__debezium_unavailable_value\":\"__debezium_unavailable_value\"}"'),
         ("1.50", "1.500"),
         ("1.50", "1.505"),
         ("1.50", "1e2"),
