@@ -34,7 +34,7 @@ from headwater.domain.errors import (
     SumOverflow,
 )
 from headwater.domain.ledger.writer import LedgerWriter
-from headwater.domain.table.row_kind import KNOWN
+from headwater.domain.table.row_kind import ROW_KINDS
 from tests.properties.effort import examples
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SCHEMA = {"id": "bigint", "state": "string", "paid": "decimal(12,2)", "at": "timestamp"}
-REASONS = {f"column 'kind': a row kind ({KNOWN}) wanted, not {word}" for word in ("'?'", "null")}
+REASONS = {ROW_KINDS.refusal("kind") + word for word in ("'?'", "null")}
 NOON = datetime(2024, 3, 1, 12, tzinfo=UTC)
 
 AT = "timestamp_ltz '2024-03-01 12:00:00Z'"

@@ -13,6 +13,7 @@ import pytest
 from headwater.adapters.records.shapes import places
 from headwater.domain.errors import ConfigError
 from headwater.domain.source.changelog import log
+from headwater.domain.table.row_kind import PAIRED_ROW_KINDS
 from headwater.testing.trial import Trial
 
 if TYPE_CHECKING:
@@ -431,7 +432,7 @@ class TestPlainRows:
             json.dumps(at(1, "new", "1.00") | {"op": "-U"}),
             json.dumps(at(1, "paid", "1.50") | {"op": "+U", "mtime": "2024-03-03T09:00:00Z"}),
             json.dumps(at(2, "new", "2.00") | {"op": "d"}),
-            json.dumps(at(3, "new", "2.00") | {"op": "?"}),
+            json.dumps(at(1, "paid", "1.75") | {"op": "u"}),
         )
         assert shop.shows() == [("paid", 1, money("1.50"))]
         assert [(row[0].day, *row[1:3]) for row in shop.shows("deltas")] == [
@@ -439,4 +440,4 @@ class TestPlainRows:
             (3, "new", -1),
             (3, "paid", 1),
         ]
-        assert shop.dead() == ["column 'op': a row kind (+I -U +U -D, or c r u d) wanted, not '?'"]
+        assert shop.dead() == [PAIRED_ROW_KINDS.refusal("op") + "'u'"]

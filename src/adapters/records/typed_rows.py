@@ -18,7 +18,7 @@ from ...domain.errors import BadInput
 from ...domain.source.conversion import shown
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.change import POSITION
-from ...domain.table.row_kind import INSERT, KNOWN, ROW_KIND, row_kind
+from ...domain.table.row_kind import INSERT, ROW_KIND
 from ...domain.table.schema import Column, DataType
 from .column_types import BINARIES, TEXTS, plain_type
 from .decoder import arrow_schema, arrow_type
@@ -244,8 +244,7 @@ def _kinds(rows: pa.RecordBatch, spec: RecordSpec) -> tuple[pa.Array | None, pa.
     if spec.row_kind is None:
         return None, None
     words = rows.column(spec.row_kind).to_pylist()
-    kinds = [row_kind(word) for word in words]
-    why = f"column {spec.row_kind!r}: a row kind ({KNOWN}) wanted, not "
+    kinds, why = list(map(spec.row_kinds.of, words)), spec.row_kinds.refusal(spec.row_kind)
     errors = [None if kind else why + shown(word) for word, kind in zip(words, kinds, strict=True)]
     return pa.array(kinds, pa.string()), pa.array(errors, pa.string()) if any(errors) else None
 

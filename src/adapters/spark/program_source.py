@@ -18,7 +18,7 @@ from ...domain.epoch.epoch import OffsetRange
 from ...domain.errors import BadInput
 from ...domain.table import schema
 from ...domain.table.change import POSITION
-from ...domain.table.row_kind import INSERT, KINDS, KNOWN, ROW_KIND
+from ...domain.table.row_kind import INSERT, ROW_KIND
 from ..memory_limit import check_room
 from ..records.dead_letters import FrameDeadLetters
 from ..records.decoder import arrow_schema, batch_schema
@@ -173,9 +173,9 @@ class SparkProgramSource(ProgramSource):
         if self.spec.row_kind is None:
             return F.lit(INSERT), F.lit(None).cast("string")
         word = named(self.spec.row_kind)
-        known = F.create_map(*(F.lit(each) for pair in KINDS.items() for each in pair))[F.lower(word)]
-        wrong = F.concat(F.lit(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not '"), word, F.lit("'"))
-        unknown = F.coalesce(wrong, F.lit(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not null"))
+        pairs, refusal = self.spec.row_kinds.words.items(), self.spec.row_kinds.refusal(self.spec.row_kind)
+        known = F.create_map(*(F.lit(each) for pair in pairs for each in pair))[F.lower(word)]
+        unknown = F.coalesce(F.concat(F.lit(f"{refusal}'"), word, F.lit("'")), F.lit(f"{refusal}null"))
         return known, F.when(known.isNull(), unknown)
 
 

@@ -8,6 +8,7 @@ from attrs import field, frozen
 
 from ..epoch.batch import ABSENT
 from ..errors import ConfigError
+from ..table.row_kind import PAIRED_ROW_KINDS, ROW_KINDS, RowKinds
 from ..table.schema import Schema, column
 from .changelog.log_columns import LOG_COLUMNS
 from .changelog.settings import CHANGE_FORMATS, DEBEZIUM, MAXWELL, NONE, ORDERED, ChangeSpec
@@ -40,8 +41,8 @@ class RecordSpec:
     Args:
         schema: the declared columns, including the row-kind column.
         format: one of `FORMATS`.
-        row_kind: the column with the row kind of a record (``+I -U +U -D``, or Debezium's ``c r u d``); None for plain
-            events, each of which is an insert.
+        row_kind: the column with the row kind of a record (see `row_kinds`); None for plain events, each of which is an
+            insert.
         time_zone: IANA zone of timestamps without an offset.
         changes: how messages are decoded, if the format is one of `CHANGE_FORMATS`.
         tells_absent: whether rows list in `ABSENT` the columns that are missing in their record or were sent as
@@ -52,7 +53,8 @@ class RecordSpec:
         tells_log: whether rows have `LOG_COLUMNS`, the position of a change in its log. Only for changelogs, and not
             together with `tells_transactions`.
         needs_whole_rows: whether a delete without its whole old image is an error, because the service subtracts it.
-            Only Debezium's deletes may lack a part of it, and only if `ChangeSpec.before` is ``required``.
+            Only Debezium's deletes may lack a part of it, and only if `ChangeSpec.before` is ``required``. The words of
+            a row-kind column are then `PAIRED_ROW_KINDS`.
         needs_commit_order: whether a message is an error if its `log_position` does not increase in the order of the
             commits.
         optional: columns that may be missing in CSV and Parquet files; they are null then. In JSON any column may be
@@ -145,6 +147,11 @@ class RecordSpec:
         if self.is_json:  # a dead letter has the whole record, whichever JSON format it had
             return JSON_FORMATS
         return ("csv",) if self.format == "csv" else ()
+
+    @property
+    def row_kinds(self) -> RowKinds:
+        """The words of the row-kind column."""
+        return PAIRED_ROW_KINDS if self.needs_whole_rows else ROW_KINDS
 
     @property
     def columns(self) -> Schema:

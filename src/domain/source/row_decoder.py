@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import define, field
 
-from ..table.row_kind import INSERT, KNOWN, row_kind
+from ..table.row_kind import INSERT
 from .conversion import Convert, ToJson, Undecodable, shown
 from .decode import ONE_OBJECT, converters, from_json, from_text
 from .presence import Presence
@@ -65,6 +65,6 @@ class RowDecoder:
             Undecodable: it is not a row kind.
         """
         word = fields.get(self.spec.row_kind or "")
-        if (kind := row_kind(word)) is None:
-            raise Undecodable(f"column {self.spec.row_kind!r}: a row kind ({KNOWN}) wanted, not {shown(word)}")
+        if (kind := self.spec.row_kinds.of(word)) is None:
+            raise Undecodable(self.spec.row_kinds.refusal(self.spec.row_kind) + shown(word))
         return kind

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+import re
 from datetime import UTC, date, datetime
 from decimal import Decimal
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,6 +16,8 @@ from hypothesis import strategies as st
 from headwater.adapters.records import csv as csv_text
 from headwater.adapters.records.decoder import Record, RecordDecoder, to_json
 from headwater.adapters.records.parsing import parse_json
+from headwater.adapters.records.shapes.decoder import ShapeDecoder
+from headwater.adapters.records.typed_rows import decode_rows
 from headwater.domain.errors import ConfigError
 from headwater.domain.source.conversion import Undecodable
 from headwater.domain.source.record_spec import RecordSpec
@@ -260,6 +265,22 @@ def test_unknown_row_kinds(word: object) -> None:
     spec = RecordSpec(Schema.parse("x int, op string"), row_kind="op")
     with pytest.raises(Undecodable, match=r"column 'op': a row kind \(\+I -U \+U -D, or c r u d\) wanted, not "):
         RowDecoder(spec, to_json).row({"x": 1, "op": word})
+
+
+@pytest.mark.parametrize("word", ["u", "U", "update"])
+def test_an_update_without_its_old_row_is_refused_where_that_is_subtracted(word: str) -> None:
+    """Rows of a file with types, and rows by their shapes, are refused as the strict decoder refuses them."""
+    spec = RecordSpec(Schema.parse("x int, op string"), row_kind="op", needs_whole_rows=True)
+    why = spec.row_kinds.refusal("op") + repr(word)
+    assert "send it as -U before +U" in why
+    with pytest.raises(Undecodable, match=re.escape(why)):
+        RowDecoder(spec, to_json).row({"x": 1, "op": word})
+    assert RowDecoder(spec, to_json).row({"x": 1, "op": "+U"}) == ("+U", [1])
+    rows = pa.RecordBatch.from_pylist([{"x": 1, "op": word}])
+    assert decode_rows(rows, spec, 0, what="it", origin="it").batch.to_pylist()[0]["_error"] == why
+    records = [Record(json.dumps({"x": 1, "op": word}).encode(), 1000 * at, "it") for at in range(20)]
+    shaped = ShapeDecoder(spec, least=1, few=1).batch(records).to_pylist()
+    assert {(row["_row_kind"], row["_error"]) for row in shaped} == {(None, why)}
 
 
 @pytest.mark.parametrize(
