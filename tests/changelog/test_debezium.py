@@ -305,6 +305,9 @@ def test_refuses(message: str, why: str) -> None:
     assert CUSTOMERS.refusal(message) == why
 
 
+ISO = datetime(2024, 2, 29, 16, 30, 0, 100_000)
+
+
 def written(decoding: Decoding, value: str, *described: dict[str, Any]) -> Any:
     """What a column x of a written value becomes."""
     message = change("c", None, {"x": 0}).replace('"x": 0', f'"x": {value}')
@@ -411,11 +414,27 @@ def test_a_unit_that_is_told(unit: str, at: datetime) -> None:
         ),
         ("decimal(5,2)", {"name": "io.debezium.data.VariableScaleDecimal"}, '{"scale":0,"value":"DA=="}', Decimal(12)),
         ("bigint", {"name": "io.debezium.time.MicroTimestamp"}, "5", 5),
+        ("date", {"name": "io.debezium.time.IsoDate"}, '"2024-02-29Z"', date(2024, 2, 29)),
+        ("timestamp_ntz", {"name": "io.debezium.time.IsoTimestamp"}, '"2024-02-29T16:30:00.1Z"', ISO),
+        ("string", {"name": "io.debezium.time.IsoTimestamp"}, '"2024-02-29T16:30:00Z"', "2024-02-29T16:30:00Z"),
     ],
 )
 def test_values_that_a_schema_describes(ddl: str, described: dict[str, Any], value: str, becomes: object) -> None:
     found = written(Decoding("debezium-json", f"x {ddl}"), value, {"field": "x", "type": "?"} | described)
     assert (found, type(found)) == (becomes, type(becomes))
+
+
+def test_the_z_of_an_iso_timestamp_is_not_its_offset() -> None:
+    """As all times of Debezium without a zone, it is a wall time of the source's zone; inside an array, too."""
+    described = {"field": "x", "type": "string", "name": "io.debezium.time.IsoTimestamp"}
+    decoding, moment = (
+        Decoding("debezium-json", "x timestamp", "Asia/Shanghai"),
+        datetime(2024, 2, 29, 8, 30, tzinfo=UTC),
+    )
+    assert written(decoding, '"2024-02-29T16:30:00Z"', described) == moment
+    several = Decoding("debezium-json", "x array<timestamp>", "Asia/Shanghai")
+    items = {"field": "x", "type": "array", "items": described}
+    assert written(several, '["2024-02-29T16:30:00Z"]', items) == [moment]
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import msgspec
 import polars as pl
 
 from ....domain.source.changelog.debezium import OWN_PLACE, POSITIONS, DeletedRows, check_commit_order, row_number_of
 from ....domain.source.changelog.settings import COUNTED
-from ....domain.source.changelog.values import CONNECT_DATES, CONNECT_DECIMAL, CONNECT_UNITS, fields_of
+from ....domain.source.changelog.values import (
+    CONNECT_DATES,
+    CONNECT_DECIMAL,
+    CONNECT_TEXTS,
+    CONNECT_UNITS,
+    fields_of,
+)
 from ....domain.source.conversion import Undecodable
 from ....domain.source.transactions import COMMIT_TIME, EVENT, TRANSACTION
 from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
@@ -82,7 +88,7 @@ def _open(draft: Draft) -> Callable[[str], Writing]:
         fields = fields_of(msgspec.json.decode(schema.text))
     except msgspec.DecodeError as error:  # a number beyond what it reads
         raise Unlearnable("schema") from error
-    return lambda name: _described(name, fields, zone)
+    return lambda name: _described(fields.get(name, {}).get("name"), draft.spec.columns[name].name, zone)
 
 
 def _undescribed(draft: Draft) -> Callable[[str], Writing]:
@@ -90,12 +96,15 @@ def _undescribed(draft: Draft) -> Callable[[str], Writing]:
     return lambda _name: writing
 
 
-def _described(name: str, fields: Mapping[str, Mapping[str, object]], zone: str) -> Writing:
-    logical = fields.get(name, {}).get("name")
+def _described(logical: object, type_: str, zone: str) -> Writing:
+    """How the values of a column of a type are written, by the name of their type in the schema."""
+    if not isinstance(logical, str):
+        return Writing(zone)
     if logical == CONNECT_DECIMAL:
         raise Unlearnable("a decimal of bytes")
-    unit = CONNECT_UNITS.get(logical) if isinstance(logical, str) else None
-    return Writing(zone, unit=unit, days=isinstance(logical, str) and logical in CONNECT_DATES)
+    if logical in CONNECT_TEXTS and type_ != "string":
+        raise Unlearnable("a time with a Z that is not its offset")
+    return Writing(zone, unit=CONNECT_UNITS.get(logical), days=logical in CONNECT_DATES)
 
 
 def _metadata(draft: Draft) -> Image:

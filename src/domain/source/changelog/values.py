@@ -33,6 +33,8 @@ CONNECT_UNITS = {
     "org.apache.kafka.connect.data.Timestamp": "ms",
 }
 CONNECT_DATES = frozenset({"io.debezium.time.Date", "org.apache.kafka.connect.data.Date"})
+CONNECT_TEXTS = frozenset({"io.debezium.time.IsoTimestamp", "io.debezium.time.IsoDate"})
+"""Wall times and days of ``time.precision.mode=isostring``, as texts with a Z behind them."""
 _NUMBERED = ("timestamp", "timestamp_ntz")
 _SCALE = re.compile(r"-?[0-9]{1,4}")
 CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
@@ -158,6 +160,16 @@ def instants(unit: str | None) -> Build:
     return build
 
 
+def _without_z(build: Build) -> Build:
+    """A `Build` for `CONNECT_TEXTS`."""
+
+    def build_wall(target: Target) -> Convert:
+        convert = build(target)
+        return lambda value: convert(value.removesuffix("Z") if type(value) is str else value)
+
+    return build_wall
+
+
 def scaled(unscaled: int, scale: int) -> Decimal:
     """The decimal of all digits of an unscaled number.
 
@@ -256,6 +268,8 @@ def debezium_described(fields: Mapping[str, Message]) -> Choose:
             return _days
         if column.type.name in _NUMBERED and logical in CONNECT_UNITS:
             return debezium_written(CONNECT_UNITS[logical])(column)
+        if column.type.name in ("date", *_NUMBERED) and logical in CONNECT_TEXTS:
+            return _without_z(written(column))
         return _decimals if column.type.name == "decimal" else written(column)
 
     return choose

@@ -219,6 +219,15 @@ def test_debezium(*, enveloped: bool) -> None:
     assert (rows[0]["at"].isoformat(), rows[0]["day"].isoformat()) == ("2026-01-01T00:00:00+00:00", "2026-01-01")
 
 
+def test_a_z_that_is_not_an_offset_is_left() -> None:
+    spec = RecordSpec(Schema.parse("at timestamp"), DEBEZIUM, time_zone="Asia/Shanghai")
+    described = [{"field": "at", "type": "string", "name": "io.debezium.time.IsoTimestamp"}]
+    message = {"before": None, "after": {"at": "2026-01-01T00:00:00Z"}, "source": {"db": "d", "table": "t"}, "op": "c"}
+    text = json.dumps({"schema": {"fields": [{"field": "after", "fields": described}]}, "payload": message})
+    rows, left = decoded(spec, [text] * 30)
+    assert (rows[0]["at"].isoformat(), left) == ("2025-12-31T16:00:00+00:00", 30)
+
+
 def test_a_field_of_which_one_column_takes_all_and_another_a_part_is_left() -> None:
     """The transaction's name is the whole GTID; the server in it names the log, if there is one."""
     metadata, added = {"tx": "transaction"}, Schema.parse("id bigint, tx string")
