@@ -472,6 +472,26 @@ def test_debezium_in_avro_is_what_it_is_in_json(registry: SchemaRegistry) -> Non
     assert json.loads(found[1]["_raw"])["after"]["amount"] == 2
 
 
+def test_debeziums_times_in_avro_without_the_names_of_connect_are_wall_times(registry: SchemaRegistry) -> None:
+    """As a converter with ``connect.meta.data=false`` writes the schema."""
+    columns = ("at", "timestamp-millis"), ("wall", "timestamp-millis"), ("fine", "timestamp-micros"), ("day", "date")
+    row = record(*((name, ["null", logical("int" if kind == "date" else "long", kind)]) for name, kind in columns))
+    registry.add(1, record(("before", ["null", row]), ("after", ["null", "shop.Order"]), ("op", "string"), name="E"))
+    midnight = datetime(2026, 1, 1, tzinfo=UTC)
+    values = {"at": midnight, "wall": midnight, "fine": midnight, "day": date(2026, 1, 1)}
+    declared = spec(
+        "at timestamp, wall timestamp_ntz, fine timestamp, day date", format=DEBEZIUM, time_zone="Asia/Shanghai"
+    )
+    (found,) = decoded(registry, declared, registry.message(1, {"before": None, "after": values, "op": "c"}))
+    instant = datetime(2025, 12, 31, 16, tzinfo=UTC)
+    assert {name: found[name] for name in values} == {
+        "at": instant,
+        "wall": datetime(2026, 1, 1),
+        "fine": instant,
+        "day": date(2026, 1, 1),
+    }
+
+
 def test_bytes_of_debezium_in_avro(registry: SchemaRegistry) -> None:
     variable = record(("scale", "int"), ("value", "bytes"), name="VariableScaleDecimal")
     row = record(

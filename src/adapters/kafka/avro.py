@@ -29,7 +29,12 @@ except ImportError as missing:
 
 _UNREADABLE = (EOFError, IndexError, KeyError, ValueError, TypeError, OverflowError, InvalidOperation)
 """What fastavro raises for bytes that were not written with the schema, and for times out of range."""
-_TIMES = ("date", "timestamp-millis", "timestamp-micros")
+_CONNECT_NAMES = {
+    "date": "org.apache.kafka.connect.data.Date",
+    "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
+    "timestamp-micros": "io.debezium.time.MicroTimestamp",
+}
+"""What Kafka Connect calls times of Avro, in case that it does not say (``connect.meta.data=false``)."""
 _DECIMAL = "headwater-decimal"
 """In place of Avro's own logical type: fastavro rounds decimals to the precision of the schema, which need not hold."""
 _UUID = "headwater-uuid"
@@ -174,9 +179,11 @@ def _adapted(schema: Any, *, connect: bool) -> Any:
         return schema
     adapted = {name: _adapted(each, connect=connect) for name, each in schema.items()}
     kind = schema.get("logicalType")
-    is_text = kind == "uuid" and schema.get("type") == "string"
-    if is_text or (connect and "connect.name" in schema and kind in _TIMES):
+    if kind == "uuid" and schema.get("type") == "string":
         del adapted["logicalType"]
+    elif connect and kind in _CONNECT_NAMES:
+        del adapted["logicalType"]
+        adapted.setdefault("connect.name", _CONNECT_NAMES[kind])
     elif kind == "decimal" and "precision" in schema:
         adapted["logicalType"] = _DECIMAL
     elif schema.items() >= _UUID_BYTES.items():
