@@ -57,6 +57,12 @@ def test_old_tells_what_was_null_and_leaves_out_what_did_not_change() -> None:
     ]
 
 
+def test_an_update_that_changed_no_column_has_no_old() -> None:
+    row = (1, "paid", AMOUNT)
+    update = '{"type":"update","data":{"id":1,"state":"paid","amount":12.30}}'
+    assert ORDERS.rows(update) == [("-U", *row), ("+U", *row)]
+
+
 def test_names_inside_a_value_and_around_the_row_are_no_columns() -> None:
     decoding = Decoding("maxwell-json", "id bigint, details string, ts bigint, type string")
     update = (
@@ -95,6 +101,9 @@ def test_what_is_no_row(message: str | None) -> None:
     assert ORDERS.lines(message) == []
 
 
+NULLS = "old: columns are missing here or in data, as null values are left out; set output_nulls=true in Maxwell"
+
+
 @pytest.mark.parametrize(
     ("message", "why"),
     [
@@ -103,7 +112,9 @@ def test_what_is_no_row(message: str | None) -> None:
         ('{"type":["insert"]}', "type: one of Maxwell's wanted, not ['insert']"),
         ('{"type":"upsert","data":{}}', "type: one of Maxwell's wanted, not 'upsert'"),
         ('{"type":"insert","data":null}', "data: a JSON object wanted, not null"),
-        ('{"type":"update","data":{"id":1}}', "old: a JSON object wanted, not null"),
+        ('{"type":"update","data":{"id":1},"old":null}', "old: a JSON object wanted, not null"),
+        ('{"type":"update","data":{"id":1,"state":"paid"},"old":{}}', NULLS),
+        ('{"type":"update","data":{"id":1},"old":{"state":"paid"}}', NULLS),
         ('{"type":"insert","data":{"id":"x"}}', "column 'id': bigint wanted, not 'x'"),
         (
             '{"type":"update","data":{"id":1,"amount":1},"old":{"amount":1.001}}',

@@ -221,7 +221,8 @@ def _maxwell(change: Change) -> Row:
         "data": data,
     }
     if change.before is not None and change.after is not None:
-        message["old"] = {name: was for name, was in change.before.items() if change.after[name] != was}
+        old = {name: was for name, was in change.before.items() if change.after[name] != was}
+        message |= {"old": old} if old else {}
     return message
 
 

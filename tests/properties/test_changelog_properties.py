@@ -120,8 +120,8 @@ def _maxwell(op: str, old: Row | None, new: Row | None) -> bytes:
     row = new or old or {}
     message = {"database": "d", "table": "t", "type": {"c": "insert", "u": "update", "d": "delete"}[op], "ts": 1}
     message["data"] = {name: as_maxwell(value) for name, value in row.items()}
-    if old and new:
-        message["old"] = {name: as_maxwell(old[name]) for name in different(old, new)}
+    if old and new and (names := different(old, new)):
+        message["old"] = {name: as_maxwell(old[name]) for name in names}
     return msgspec.json.encode(message)
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import polars as pl
 
-from ....domain.source.changelog.maxwell import LAST_ROW, log_of
+from ....domain.source.changelog.maxwell import LAST_ROW, has_all_nulls, log_of
 from ....domain.source.transactions import COMMIT, COMMIT_TIME, EVENT, TRANSACTION
 from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
 from .cell import Convert, Writing
 from .draft import BIGINT, STRING, TIMESTAMP, Draft, Image
 from .places import LogFile, committed, gtid_server, log_place, server, whole, whole_of
-from .sample import Unlearnable
+from .sample import Node, Unlearnable
 
 _KINDS = {"insert": INSERT, "bootstrap-insert": INSERT, "update": UPDATE_AFTER, "delete": DELETE}
 
@@ -27,10 +27,18 @@ def maxwell(draft: Draft) -> None:
         return
     writing, data = Writing(draft.spec.time_zone), draft.root.at("data")
     new = draft.image(data, lambda _: writing)
-    old = draft.image(draft.root.at("old"), lambda _: writing) if kind == UPDATE_AFTER else None
+    old = _old(draft, data, writing) if kind == UPDATE_AFTER else None
     added = _metadata(draft) | draft.absent(data) | _log_columns(draft) | _transaction(draft)
     draft.new = new | added
     draft.old = None if old is None else new | old | added
+
+
+def _old(draft: Draft, data: Node | None, writing: Writing) -> Image:
+    """Take the old values of an update."""
+    old = draft.root.at("old")
+    if old is None or data is None or not has_all_nulls(data.items.keys(), old.items.keys()):
+        raise Unlearnable("old")
+    return draft.image(old, lambda _: writing)
 
 
 def _metadata(draft: Draft) -> Image:

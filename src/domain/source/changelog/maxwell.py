@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from attrs import define, field
@@ -29,6 +30,9 @@ def log_of(message: Message) -> tuple[str | None, str | None]:
     return (file, at) if colon else (None, None)
 
 
+_NULLS_LEFT_OUT = (
+    "old: columns are missing here or in data, as null values are left out; set output_nulls=true in Maxwell"
+)
 LAST_ROW = 2**63 - 1
 """The number of a transaction's last row: Maxwell does not number that row, which has ``commit`` instead."""
 
@@ -50,6 +54,14 @@ _SAYS: Mapping[str, Read] = {
     "log_position": lambda message, _row: log_of(message)[1],
     "row": lambda message, _row: row_number(message),
 }
+
+
+def has_all_nulls(data: AbstractSet[Any], old: AbstractSet[Any]) -> bool:
+    """Whether an update may have all of its nulls, by the columns in ``data`` and ``old``.
+
+    With ``output_nulls=false`` Maxwell leaves them out, in ``old`` even all columns that have changed.
+    """
+    return bool(old) and old <= data
 
 
 @define(eq=False)
@@ -92,8 +104,12 @@ class MaxwellDecoder(ChangeDecoder):
 
     def _updated(self, message: Message) -> Rows:
         after = self._image(message)
-        before = self._images.overlaid(after, as_object(message.get("old"), "old"))
-        return ((UPDATE_BEFORE, before, None), (UPDATE_AFTER, after, None))
+        if "old" not in message:  # no column has changed
+            return ((UPDATE_BEFORE, after, None), (UPDATE_AFTER, after, None))
+        old = as_object(message["old"], "old")
+        if not has_all_nulls(message["data"].keys(), old.keys()):
+            raise Undecodable(_NULLS_LEFT_OUT)
+        return ((UPDATE_BEFORE, self._images.overlaid(after, old), None), (UPDATE_AFTER, after, None))
 
     def _deleted(self, message: Message) -> Rows:
         return ((DELETE, self._image(message), None),)
