@@ -120,6 +120,22 @@ def test_every_type_and_its_text(registry: SchemaRegistry) -> None:
     assert registry.asked == ["/schemas/ids/258"]
 
 
+@pytest.mark.parametrize(
+    ("kind", "type_", "second", "shown"),
+    [("time-millis", "int", 1_000, "23:59:59.999000"), ("time-micros", "long", 1_000_000, "23:59:59.999999")],
+)
+def test_a_time_of_a_day(registry: SchemaRegistry, kind: str, type_: str, second: int, shown: str) -> None:
+    registry.add(1, record(("at", logical(type_, kind))))
+    registry.add(2, record(("at", type_)))
+    numbers = (0, 86_400 * second - 1, -1, -second, 86_400 * second)
+    messages = [b"\0\0\0\0\1" + registry.message(2, {"at": number})[5:] for number in numbers]
+    first, last, *wrong = decoded(registry, spec("at string"), *messages)
+    assert (first["at"], last["at"]) == ("00:00:00", shown)
+    assert [row["_error"] for row in wrong] == [
+        f"not a record of schema 1: {number} is not a time of a day" for number in numbers[2:]
+    ]
+
+
 def test_each_message_is_read_with_the_schema_it_was_written_with(registry: SchemaRegistry) -> None:
     registry.add(1, record(("id", "int")))
     registry.add(2, record(("name", "string"), ("id", "long"), ("at", logical("long", "timestamp-millis"))))

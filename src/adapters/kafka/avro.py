@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from datetime import time
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
 from io import BytesIO
@@ -35,9 +36,12 @@ _CONNECT_NAMES = {
     "timestamp-micros": "io.debezium.time.MicroTimestamp",
 }
 """What Kafka Connect calls times of Avro, in case that it does not say (``connect.meta.data=false``)."""
-_DECIMAL = "headwater-decimal"
+_OWN = "headwater-"
+"""Begins the names of logical types that are read otherwise than by fastavro."""
+_TIMES = ("time-millis", "time-micros")
+_DECIMAL = f"{_OWN}decimal"
 """In place of Avro's own logical type: fastavro rounds decimals to the precision of the schema, which need not hold."""
-_UUID = "headwater-uuid"
+_UUID = f"{_OWN}uuid"
 """In place of Avro's own logical type, which fastavro reads only if they are strings: UUIDs of 16 bytes."""
 _UUID_BYTES = {"type": "fixed", "logicalType": "uuid", "size": 16}
 _WHOLE = "value"
@@ -52,8 +56,23 @@ def _read_uuid(data: bytes, _schema: dict[Any, Any] | None = None, _: Any = None
     return UUID(bytes=data)
 
 
+def _within_a_day(kind: str, a_second: int) -> Callable[..., time]:
+    """A reader of times of a day; fastavro takes some numbers below 0 for other times."""
+    read = LOGICAL_READERS[kind]
+
+    def read_time(number: int, schema: dict[Any, Any] | None = None, more: Any = None) -> time:
+        if not 0 <= number < 86_400 * a_second:
+            raise ValueError(f"{number} is not a time of a day")
+        found: time = read(number, schema, more)
+        return found
+
+    return read_time
+
+
 LOGICAL_READERS.update({f"{type_}-{_DECIMAL}": _read_decimal for type_ in ("bytes", "fixed")})
 LOGICAL_READERS[f"fixed-{_UUID}"] = _read_uuid
+LOGICAL_READERS[f"int-{_OWN}time-millis"] = _within_a_day("int-time-millis", 1_000)
+LOGICAL_READERS[f"long-{_OWN}time-micros"] = _within_a_day("long-time-micros", 1_000_000)
 
 
 @define(eq=False)
@@ -169,7 +188,7 @@ def _known(registry: Registry, answer: Mapping[str, Any], *, connect: bool, name
 
 
 def _adapted(schema: Any, *, connect: bool) -> Any:
-    """A schema with `_DECIMAL` and `_UUID`; for `connect`, its times of Kafka Connect have no logical type.
+    """A schema with logical types of `_OWN`; for `connect`, its times of Kafka Connect have no logical type.
 
     UUIDs that are texts have none either: fastavro would rewrite some, and refuse others.
     """
@@ -188,6 +207,8 @@ def _adapted(schema: Any, *, connect: bool) -> Any:
         adapted["logicalType"] = _DECIMAL
     elif schema.items() >= _UUID_BYTES.items():
         adapted["logicalType"] = _UUID
+    elif kind in _TIMES:
+        adapted["logicalType"] = _OWN + kind
     return adapted
 
 
