@@ -121,6 +121,30 @@ def test_every_type_and_its_text(registry: SchemaRegistry) -> None:
 
 
 @pytest.mark.parametrize(
+    ("kind", "column", "number", "shown"),
+    [
+        ("date", "date", 2_932_897, "+10000-01-01"),
+        ("date", "date", -719_163, "+0000-12-31"),
+        ("timestamp-millis", "timestamp", 253_402_300_800_001, "+10000-01-01T00:00:00.001000Z"),
+        ("timestamp-micros", "timestamp", 2**62, "+148108-07-06T14:00:27.387904Z"),
+        ("local-timestamp-millis", "timestamp_ntz", -(2**62), "-146136543-09-08T08:23:32.096000"),
+        ("local-timestamp-micros", "timestamp_ntz", -62_135_596_800_000_001, "+0000-12-31T23:59:59.999999"),
+    ],
+)
+def test_a_time_that_does_not_exist_is_refused_by_its_column_alone(
+    registry: SchemaRegistry, kind: str, column: str, number: int, shown: str
+) -> None:
+    type_ = "int" if kind == "date" else "long"
+    registry.add(1, record(("id", "int"), ("at", logical(type_, kind))))
+    registry.add(2, record(("id", "int"), ("at", type_)))
+    message = b"\0\0\0\0\1" + registry.message(2, {"id": 7, "at": number})[5:]
+    (refused,) = decoded(registry, spec(f"id int, at {column}"), message)
+    assert refused["_error"].startswith(f"column 'at': {column} wanted, not '{shown}'")
+    (whole,) = decoded(registry, spec("id int, at string"), message)
+    assert (whole["id"], whole["at"], whole["_error"]) == (7, shown, None)
+
+
+@pytest.mark.parametrize(
     ("kind", "type_", "second", "shown"),
     [("time-millis", "int", 1_000, "23:59:59.999000"), ("time-micros", "long", 1_000_000, "23:59:59.999999")],
 )
@@ -347,7 +371,8 @@ def test_what_cannot_be_decoded_is_a_dead_letter_and_is_read_again(registry: Sch
     header = "not Avro in Confluent's wire format, which begins with a zero byte and the id of a schema"
     told = [row["_error"] for row in found]
     assert told[:4] == [header, header, header, "no value: a tombstone says nothing in plain json"]
-    assert [each.split(":")[0] for each in told[4:7]] == ["not a record of schema 1"] * 3
+    assert [each.split(":")[0] for each in told[4:6]] == ["not a record of schema 1"] * 2
+    assert told[6] == "column 'name': int wanted, not 'né'"
     assert told[5].endswith(": 1 bytes are left")
     assert told[7:9] == [
         "schema 2: it is of type PROTOBUF, not AVRO",

@@ -289,11 +289,13 @@ def test_what_no_column_takes_exactly_is_a_dead_letter(registry: SchemaRegistry)
         "column 'id': int wanted, not 2147483648 (out of range)",
         "column 'state': int wanted, not 'PAID'",
         None,
-        "not a message of schema 1: a Timestamp of 1152921504606846976 seconds and 0 nanoseconds is out of range",
+        "column 'at': timestamp wanted, not '+36534630048-05-13T13:56:16Z'",
         "not a message of schema 1: 'NaN' is not a Decimal",
         "not a message of schema 1: '1e99999999999999999999' has an exponent out of range",
         "not a message of schema 1: a Timestamp of 0 seconds and -1 nanoseconds is out of range",
     ]
+    assert decoded(registry, spec("at string"), wire(1, late))[0]["at"] == "+36534630048-05-13T13:56:16Z"
+    assert decoded(registry, spec("id int"), wire(1, late))[0]["_error"] is None
     rounded = [order(small=2**24 + 1), order(fixed=2**53 + 1), order(score=0.1), order(small=1, fixed=2**53, score=0.5)]
     found = decoded(registry, spec("small float, fixed double, score float"), *(wire(1, each) for each in rounded))
     remedy = "declare a type that has all its digits"

@@ -14,9 +14,11 @@ from uuid import UUID
 import msgspec
 from attrs import define, frozen
 
+from ...domain.duration import DAY_MICROS
 from ...domain.errors import NotInstalled
 from ...domain.source.changelog.values import scaled
 from ...domain.source.conversion import Undecodable
+from .iso_times import iso_wall_time
 from .message_parser import HEADER, MessageParser
 from .registry import Registry, SchemaKind
 
@@ -29,7 +31,7 @@ except ImportError as missing:
     raise NotInstalled("Avro needs fastavro: pip install 'headwater[avro]'") from missing
 
 _UNREADABLE = (EOFError, IndexError, KeyError, ValueError, TypeError, OverflowError, InvalidOperation)
-"""What fastavro raises for bytes that were not written with the schema, and for times out of range."""
+"""What fastavro raises for bytes that were not written with the schema, and what readers of values raise."""
 _CONNECT_NAMES = {
     "date": "org.apache.kafka.connect.data.Date",
     "timestamp-millis": "org.apache.kafka.connect.data.Timestamp",
@@ -38,7 +40,7 @@ _CONNECT_NAMES = {
 """What Kafka Connect calls times of Avro, in case that it does not say (``connect.meta.data=false``)."""
 _OWN = "headwater-"
 """Begins the names of logical types that are read otherwise than by fastavro."""
-_TIMES = ("time-millis", "time-micros")
+_TIMES = frozenset(each.partition("-")[2] for each in LOGICAL_READERS if "time" in each or each.endswith("-date"))
 _DECIMAL = f"{_OWN}decimal"
 """In place of Avro's own logical type: fastavro rounds decimals to the precision of the schema, which need not hold."""
 _UUID = f"{_OWN}uuid"
@@ -56,6 +58,26 @@ def _read_uuid(data: bytes, _schema: dict[Any, Any] | None = None, _: Any = None
     return UUID(bytes=data)
 
 
+def _of_any_year(kind: str, micros: int, end: str = "", length: int | None = None) -> Callable[..., Any]:
+    """A reader of times that gives a text for those that Python cannot hold; see `iso_wall_time`.
+
+    Args:
+        kind: fastavro's name for it.
+        micros: the microseconds in a unit.
+        end: what comes behind the text.
+        length: how many characters of the text are cut off at its end.
+    """
+    read = LOGICAL_READERS[kind]
+
+    def read_time(number: int, schema: dict[Any, Any] | None = None, more: Any = None) -> Any:
+        try:
+            return read(number, schema, more)
+        except (OverflowError, ValueError):
+            return iso_wall_time(number * micros)[:length] + end
+
+    return read_time
+
+
 def _within_a_day(kind: str, a_second: int) -> Callable[..., time]:
     """A reader of times of a day; fastavro takes some numbers below 0 for other times."""
     read = LOGICAL_READERS[kind]
@@ -71,6 +93,11 @@ def _within_a_day(kind: str, a_second: int) -> Callable[..., time]:
 
 LOGICAL_READERS.update({f"{type_}-{_DECIMAL}": _read_decimal for type_ in ("bytes", "fixed")})
 LOGICAL_READERS[f"fixed-{_UUID}"] = _read_uuid
+LOGICAL_READERS[f"int-{_OWN}date"] = _of_any_year("int-date", DAY_MICROS, length=-len("T00:00:00"))
+for _unit, _micros in (("millis", 1_000), ("micros", 1)):
+    for _kind, _end in (("timestamp", "Z"), ("local-timestamp", "")):
+        _name = f"{_kind}-{_unit}"
+        LOGICAL_READERS[f"long-{_OWN}{_name}"] = _of_any_year(f"long-{_name}", _micros, _end)
 LOGICAL_READERS[f"int-{_OWN}time-millis"] = _within_a_day("int-time-millis", 1_000)
 LOGICAL_READERS[f"long-{_OWN}time-micros"] = _within_a_day("long-time-micros", 1_000_000)
 

@@ -14,6 +14,7 @@ from google.protobuf.descriptor_pb2 import FileDescriptorProto
 from ...domain.duration import FIRST_MICRO, LAST_MICRO, WALL_EPOCH
 from ...domain.source.changelog.values import scaled
 from ...domain.source.decode import NUMERAL
+from .iso_times import iso_wall_time
 
 Read: TypeAlias = Callable[[Any], Any]
 """Makes a value of JSON from a value of Protobuf."""
@@ -191,8 +192,10 @@ def _text(name: str) -> Read:
 
 def _wall_time(message: Any) -> str:
     seconds, nanos = message.seconds, message.nanos
-    if not (0 <= nanos < _NANOS and FIRST_MICRO <= seconds * _MICROS <= LAST_MICRO):
+    if not 0 <= nanos < _NANOS:
         raise ValueError(f"a Timestamp of {seconds} seconds and {nanos} nanoseconds is out of range")
+    if not FIRST_MICRO <= seconds * _MICROS <= LAST_MICRO:
+        return iso_wall_time(seconds * _MICROS) + (f".{nanos:09}" if nanos else "")
     moment = WALL_EPOCH + timedelta(seconds=seconds, microseconds=nanos // 1000)
     # A fraction that is finer than a microsecond stays in the text: what is read as a timestamp refuses it.
     return f"{moment.isoformat(timespec='microseconds')}{nanos % 1000:03}" if nanos % 1000 else moment.isoformat()
