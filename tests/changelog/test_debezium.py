@@ -305,6 +305,7 @@ def test_refuses(message: str, why: str) -> None:
     assert CUSTOMERS.refusal(message) == why
 
 
+SMALL = "days, or a time of a day? declare the column as date or bigint, or set time_unit"
 ISO = datetime(2024, 2, 29, 16, 30, 0, 100_000)
 
 
@@ -323,7 +324,9 @@ def written(decoding: Decoding, value: str, *described: dict[str, Any]) -> Any:
         ("timestamp", "1709224200123", datetime(2024, 2, 29, 8, 30, 0, 123_000, UTC)),
         ("timestamp", "1709224200123456", datetime(2024, 2, 29, 8, 30, 0, 123_456, UTC)),
         ("timestamp", "1709224200123456000", datetime(2024, 2, 29, 8, 30, 0, 123_456, UTC)),
-        ("timestamp", "-1000", datetime(1969, 12, 31, 15, 59, 59, tzinfo=UTC)),
+        ("timestamp", "-100000000", datetime(1969, 12, 30, 12, 13, 20, tzinfo=UTC)),
+        ("timestamp_ntz", "100000000", datetime(1970, 1, 2, 3, 46, 40)),
+        ("timestamp_ntz", "0", datetime(1970, 1, 1)),
         ("timestamp", '"2024-02-29T16:30:00.123456Z"', datetime(2024, 2, 29, 16, 30, 0, 123_456, UTC)),
         ("timestamp_ntz", "1709224200123456", datetime(2024, 2, 29, 16, 30, 0, 123_456)),
         ("decimal(5,2)", '"-12.30"', Decimal("-12.30")),
@@ -346,6 +349,8 @@ def test_values_without_a_schema(ddl: str, value: str, becomes: object) -> None:
         ("date", "2932897", "date wanted, not 2932897 (out of range)"),
         ("timestamp", "253402300800000001", "timestamp wanted, not 253402300800000001 (finer than a microsecond)"),
         ("timestamp", "1.5", "timestamp wanted, not 1.5"),
+        ("timestamp", "20454", f"timestamp wanted, not 20454 ({SMALL})"),
+        ("timestamp_ntz", "-99999999", f"timestamp_ntz wanted, not -99999999 ({SMALL})"),
         ("timestamp", "true", "timestamp wanted, not True"),
         (
             "decimal(5,2)",

@@ -16,6 +16,7 @@ import polars as pl
 from attrs import frozen
 
 from ....domain.duration import FIRST_MICRO, LAST_MICRO, microseconds
+from ....domain.source.changelog.values import SMALLEST_TIME
 from ....domain.source.decode import LARGEST_FLOAT
 from ....domain.table.schema import DataType
 from .sample import ESCAPED_TEXT, Node, Unlearnable
@@ -207,6 +208,8 @@ def _numeric_time(unit: str | None) -> tuple[str, Convert, bool]:
     def convert(texts: pl.Series) -> pl.Series:
         numbers = texts.cast(pl.Int64, strict=False)
         fits = numbers.is_between(first, last)
+        if unit == "size":
+            fits &= numbers.abs() >= SMALLEST_TIME
         return (known(fits, numbers) * factor).cast(pl.Datetime("us"))
 
     return INTEGER, convert, False

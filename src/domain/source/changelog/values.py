@@ -22,6 +22,8 @@ _DAY_0 = EPOCH.toordinal()
 _LAST_DAY = date.max.toordinal()
 _MICROS = {"s": 1_000_000, "ms": 1_000, "us": 1}
 _PAST_9999_IN_MS = 253_402_300_800_000
+SMALLEST_TIME = 10**8
+"""Smaller numbers without a unit are days (until the year 275760) or times of a day sooner than times since 1970."""
 _INFINITIES = frozenset(
     {9_223_372_036_825_200_000, -9_223_372_036_832_400_000, 9_223_372_036_825_200, -9_223_372_036_832_400}
 )
@@ -96,15 +98,18 @@ def _days(target: Target) -> Convert:
 def unit_of(number: int) -> str:
     """Infer the unit of a time since 1970 from its size: the coarsest unit that gives a time before the year 10000.
 
-    Milliseconds are never taken for another unit. Microseconds from 1962 to 1977 are taken for milliseconds, and
-    nanoseconds from these years for microseconds.
+    Milliseconds are never taken for another unit, but those within 27 hours of 1970 (see `SMALLEST_TIME`) are refused,
+    except 0. Microseconds from 1962 to 1977 are taken for milliseconds, and nanoseconds from these years for
+    microseconds.
 
     >>> unit_of(1_700_000_000_000), unit_of(1_700_000_000_000_000), unit_of(1_700_000_000_000_000_000)
     ('ms', 'us', 'ns')
 
     Raises:
-        ValueError: it is one of `_INFINITIES`, which a larger unit would make a time in 1677 or 2262.
+        ValueError: it is too small, or one of `_INFINITIES`, which a larger unit would make a time in 1677 or 2262.
     """
+    if 0 < abs(number) < SMALLEST_TIME:
+        raise ValueError("days, or a time of a day? declare the column as date or bigint, or set time_unit")
     if number in _INFINITIES:
         raise ValueError("PostgreSQL's infinity; declare the column as bigint, or set time_unit if it is another time")
     size = abs(number)
@@ -124,7 +129,7 @@ def _micros_since_1970(unit: str | None) -> Callable[[int], int]:
     factor, known = _MICROS.get(unit or "ms"), unit is not None
 
     def time(number: int) -> int:
-        if factor and (known or -_PAST_9999_IN_MS < number < _PAST_9999_IN_MS):  # most times, without a further call
+        if factor and (known or SMALLEST_TIME <= number < _PAST_9999_IN_MS):  # most times, without a further call
             micros = number * factor
         else:
             micros = _micros(number, unit or unit_of(number))
