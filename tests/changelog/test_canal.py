@@ -157,6 +157,7 @@ def labelled(type_: str, value: str) -> str:
         ("ENUM( 'a,b' , 'it''s', ''', ''' )", '"2"', "it's"),
         ("ENUM( 'a,b' , 'it''s', ''', ''' )", '"3"', "', '"),
         ("enum('','é') charset utf8mb4", '"2"', "é"),
+        ("enum('a','b') COLLATE 'latin1_bin'", '"2"', "b"),
         ("enum('sad','ok')", '"sad"', "sad"),
         ("set('a','b','c')", '"5"', "a,c"),
         ("set('a','b','c')", '"0"', ""),
@@ -199,6 +200,8 @@ def test_the_old_value_of_an_enum_becomes_its_label() -> None:
     [
         ("enum('sad','ok')", "3", "it has no such label: enum('sad','ok')"),
         ("set('a','b')", "4", "it has no such label: set('a','b')"),
+        ("set('a','b') COMMENT 'c'", "4", "it has no such label: set('a','b') COMMENT 'c'"),
+        ("enum('a') COLLATE 'c','d'", "2", "it has no such label: enum('a') COLLATE 'c','d'"),
         ("enum", "1", "its labels are not known: enum; declare the column as bigint"),
         (r"enum('a\\b')", "1", r"its labels are not known: enum('a\b'); declare the column as bigint"),
         ("set('a ','b')", "1", "its labels are not known: set('a ','b'); declare the column as bigint"),

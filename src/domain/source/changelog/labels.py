@@ -13,7 +13,7 @@ from ..conversion import Refusal
 _LABELLED = re.compile(r"(enum|set)\b", re.IGNORECASE)
 _LABEL = r"'((?:[^'\\]|'')*)(?<! )'"
 """A label. Whether backslashes and trailing blanks belong to it depends on where Canal has read the type."""
-_LABELS = re.compile(rf"(?:enum|set)\s*\(\s*{_LABEL}(?:\s*,\s*{_LABEL})*\s*\).*", re.IGNORECASE | re.DOTALL)
+_LABELS = re.compile(rf"(?:enum|set)\s*\(\s*({_LABEL}(?:\s*,\s*{_LABEL})*)\s*\).*", re.IGNORECASE | re.DOTALL)
 _NUMBER = re.compile(r"[0-9]{1,20}")
 
 
@@ -66,5 +66,6 @@ def _labels(mysql_type: str) -> _Labels | None:
     """The labels of a type; None if it has none."""
     if not (kind := _LABELLED.match(mysql_type)):
         return None
-    read = tuple(each.replace("''", "'") for each in re.findall(_LABEL, mysql_type))
-    return _Labels(mysql_type, kind[1].lower() == "set", read if _LABELS.fullmatch(mysql_type) else None)
+    found = _LABELS.fullmatch(mysql_type)
+    read = found and tuple(each.replace("''", "'") for each in re.findall(_LABEL, found[1]))
+    return _Labels(mysql_type, kind[1].lower() == "set", read)
