@@ -213,6 +213,17 @@ def test_refuses_a_number_whose_label_is_not_known(type_: str, value: str, why: 
     assert found == f"column 'x': string wanted, not '{value}' ({why})"
 
 
+@pytest.mark.parametrize("value", ['"5"', "5"])
+def test_bits_are_a_number_and_not_bytes(value: str) -> None:
+    """The text of the number would be the bytes of its digits."""
+    why = "the number of the bits of a bit(8); declare the column as bigint or decimal(20,0)"
+    found = Decoding("canal-json", "x binary").refusal(labelled("bit(8)", value))
+    assert found == f"column 'x': binary wanted, not {value.replace(chr(34), chr(39))} ({why})"
+    assert Decoding("canal-json", "x binary").value(labelled("bit(8)", "null")) is None
+    assert Decoding("canal-json", "x bigint").value(labelled("bit(8)", value)) == 5
+    assert Decoding("canal-json", "x binary").value(labelled("binary(1)", '"5"')) == b"5"
+
+
 def test_characters_that_are_no_bytes() -> None:
     why = Decoding("canal-json", "x binary").refusal('{"data":[{"x":"\u20ac"}],"type":"INSERT"}')
     assert why == "column 'x': binary wanted, not '€' (characters that are not bytes)"

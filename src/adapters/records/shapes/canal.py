@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from ....domain.source.changelog.canal import KINDS
-from ....domain.source.changelog.labels import is_labelled
+from ....domain.source.changelog.labels import is_numbered
 from ....domain.source.changelog.log_columns import COMMITTED
 from ....domain.source.transactions import COMMIT_TIME, TRANSACTION
 from ....domain.table.row_kind import UPDATE_AFTER
@@ -43,11 +43,11 @@ def _only(draft: Draft, name: str) -> Node | None:
 
 
 def _check_labels(draft: Draft) -> None:
-    """Leave labels, which are written as numbers, to the strict decoder."""
+    """Leave labels, which are written as numbers, to the strict decoder, as all bytes are."""
     for name in draft.spec.columns.names:
         if draft.spec.columns[name].name == "string" and (type_ := draft.root.at("mysqlType", name)):
             draft.keep(type_)
-            if type_.kind == "string" and (type_.word is None or is_labelled(type_.word)):
+            if type_.kind == "string" and (type_.word is None or is_numbered(type_.word, "string")):
                 raise Unlearnable("labels")
 
 

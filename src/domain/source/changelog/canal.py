@@ -10,7 +10,7 @@ from attrs import define, field
 from ...table.row_kind import DELETE, INSERT, UPDATE_AFTER, UPDATE_BEFORE
 from ..conversion import Refusal, Undecodable, shown
 from .images import ChangeDecoder, Images
-from .labels import is_labelled, label
+from .labels import is_numbered, label
 from .message import EMPTIED, NO_ROWS, Message, Read, Row, Rows, as_object
 from .values import canal_written
 
@@ -37,16 +37,16 @@ class CanalDecoder(ChangeDecoder):
 
     _images: Images = field(init=False)
     _texts: Mapping[str, Refusal] = field(init=False)
-    """The columns that take labels."""
+    """The columns that take texts or bytes, for which Canal may write numbers."""
     _types: Mapping[str, Any] = field(init=False, factory=dict)
     _labels: Sequence[str] = field(init=False, default=())
-    """The columns of these types that have labels."""
+    """Those of them whose values are numbers, by these types."""
 
     def __attrs_post_init__(self) -> None:
         super().__attrs_post_init__()
         self._images = Images(self.spec, self.to_json, canal_written, _SAYS, unit="ms")
         columns = ((name, self.spec.columns[name]) for name in self._images.names)
-        self._texts = {name: Refusal(name, type_) for name, type_ in columns if type_.name == "string"}
+        self._texts = {name: Refusal(name, type_) for name, type_ in columns if type_.name in ("string", "binary")}
 
     def __call__(self, record: object) -> Rows:
         """The rows of a message, in its order; no rows for messages about tables or transactions.
@@ -106,7 +106,8 @@ class CanalDecoder(ChangeDecoder):
         if type(types) is not dict:
             return fields
         if types != self._types:  # those of the message before are mostly the same
-            self._types, self._labels = types, [name for name in self._texts if is_labelled(types.get(name))]
+            numbered = [name for name, to in self._texts.items() if is_numbered(types.get(name), to.type.name)]
+            self._types, self._labels = types, numbered
         if not self._labels:
             return fields
         found = [name for name in self._labels if name in fields]

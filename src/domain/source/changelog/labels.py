@@ -1,4 +1,4 @@
-"""The labels of MySQL's ENUM and SET columns, which the binary log, and so Canal, has as numbers."""
+"""The labels of MySQL's ENUM and SET columns, which the binary log, and so Canal, has as numbers; bits, too."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from attrs import frozen
 
 from ..conversion import Refusal
 
+_BITS = re.compile(r"bit\b", re.IGNORECASE)
 _LABELLED = re.compile(r"(enum|set)\b", re.IGNORECASE)
 _LABEL = r"'((?:[^'\\]|'')*)(?<! )'"
 """A label. Whether backslashes and trailing blanks belong to it depends on where Canal has read the type."""
@@ -40,25 +41,37 @@ class _Labels:
         return ("", *self.labels)[number]  # MySQL has 0, an empty text, for a value that is not a label
 
 
-def is_labelled(mysql_type: object) -> bool:
-    """Whether a column of a type, as Canal's `mysqlType` has it, is an ENUM or a SET.
+def is_numbered(mysql_type: object, column: str) -> bool:
+    """Whether Canal writes a number in place of a value: a label, or bits in a column that takes bytes.
 
-    >>> is_labelled("enum('a','b')"), is_labelled("varchar(9)")
-    (True, False)
+    Args:
+        mysql_type: the type in MySQL, as Canal's ``mysqlType`` has it.
+        column: the name of the type of the column that takes it.
+
+    >>> is_numbered("enum('a','b')", "string"), is_numbered("bit(8)", "binary"), is_numbered("bit(8)", "bigint")
+    (True, True, False)
     """
-    return type(mysql_type) is str and _labels(mysql_type) is not None
+    if type(mysql_type) is not str:
+        return False
+    return _labels(mysql_type) is not None if column == "string" else column == "binary" and _is_bits(mysql_type)
 
 
 def label(mysql_type: object, value: Any, refuse: Refusal) -> Any:
     """The label of a value that is the number of one; any other value as it is.
 
     Raises:
-        Undecodable: the number has no label, or the labels are not known.
+        Undecodable: the number has no label, or the labels are not known; or it stands for bits.
     """
+    if refuse.type.name == "binary" and value is not None:
+        raise refuse(value, f"the number of the bits of a {mysql_type}; declare the column as bigint or decimal(20,0)")
     labels = _labels(mysql_type) if type(mysql_type) is str else None
     if labels is None or type(value) not in (int, str) or not _NUMBER.fullmatch(str(value)):
         return value
     return labels.of(int(value), refuse)
+
+
+def _is_bits(mysql_type: str) -> bool:
+    return _BITS.match(mysql_type) is not None
 
 
 @lru_cache(4096)
