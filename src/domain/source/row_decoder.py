@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from attrs import define, field
@@ -12,6 +13,13 @@ from .conversion import Convert, ToJson, Undecodable, shown
 from .decode import ONE_OBJECT, converters, from_json, from_text
 from .presence import Presence
 from .record_spec import RecordSpec
+
+_ENVELOPE = frozenset({"schema", "payload"})
+
+
+def is_enveloped(fields: AbstractSet[Any], spec: RecordSpec) -> bool:
+    """Whether a record with these fields is an envelope of Kafka Connect, and the row is inside."""
+    return fields == _ENVELOPE and _ENVELOPE.isdisjoint(spec.schema.names)
 
 
 @define(eq=False)
@@ -48,6 +56,11 @@ class RowDecoder:
         if type(record) is not dict:
             hint = f"; {ONE_OBJECT}" if type(record) is list else ""
             raise Undecodable(f"a JSON object wanted, not {shown(record)}{hint}")
+        if is_enveloped(record.keys(), self.spec):
+            raise Undecodable(
+                "a record of Kafka Connect with its schema: set value.converter.schemas.enable=false there, or declare"
+                " the column payload as a struct"
+            )
         return self.kind(record) if self.spec.row_kind else INSERT, self.values(record)
 
     def values(self, fields: Mapping[str, Any]) -> list[Any]:

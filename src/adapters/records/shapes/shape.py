@@ -11,6 +11,7 @@ from attrs import define, field
 from ....domain.epoch.batch import BYTES, ERROR, RAW
 from ....domain.source.changelog.settings import CANAL, DEBEZIUM, MAXWELL
 from ....domain.source.record_spec import RecordSpec
+from ....domain.source.row_decoder import is_enveloped
 from ....domain.table.row_kind import INSERT, ROW_KIND, UPDATE_BEFORE
 from ..parsing import parse_json
 from .canal import canal
@@ -32,6 +33,8 @@ ROWS = 2**32
 def _plain(draft: Draft) -> None:
     """Read a row in plain JSON."""
     spec, writing = draft.spec, Writing(draft.spec.time_zone, texts=False)
+    if is_enveloped({*draft.root.items}, spec):
+        raise Unlearnable("an envelope")
     kind = spec.row_kinds.of(draft.word(spec.row_kind)) if spec.row_kind else INSERT
     if kind is None:
         raise Unlearnable("row kind")

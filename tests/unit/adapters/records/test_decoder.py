@@ -254,6 +254,20 @@ def test_absent_and_unknown_fields() -> None:
     assert RowDecoder(spec, to_json).row({"y": "a", "z": 1}) == ("+I", [None, "a"])
 
 
+def test_a_row_in_the_envelope_of_kafka_connect_is_refused() -> None:
+    """Its columns would all be null."""
+    record = {"schema": {"type": "struct", "fields": []}, "payload": {"x": 1}}
+    why = "set value.converter.schemas.enable=false there"
+    with pytest.raises(Undecodable, match=why):
+        RowDecoder(RecordSpec(Schema.parse("x int")), to_json).row(record)
+    records = [Record(json.dumps(record).encode(), 1000 * at, "it") for at in range(20)]
+    shaped = ShapeDecoder(RecordSpec(Schema.parse("x int")), least=1, few=1).batch(records).to_pylist()
+    assert all(why in row["_error"] for row in shaped)
+    declared = RecordSpec(Schema.parse("payload struct<x: int>"))
+    assert RowDecoder(declared, to_json).row(record) == ("+I", [{"x": 1}])
+    assert RowDecoder(RecordSpec(Schema.parse("x int")), to_json).row(record | {"x": 2}) == ("+I", [2])
+
+
 @pytest.mark.parametrize(("word", "kind"), [("+I", "+I"), ("-u", "-U"), ("u", "+U"), ("R", "+I"), ("delete", "-D")])
 def test_row_kinds(word: str, kind: str) -> None:
     spec = RecordSpec(Schema.parse("x int, op string"), row_kind="op")
