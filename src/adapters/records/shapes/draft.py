@@ -13,7 +13,7 @@ from ....domain.source.conversion import Undecodable
 from ....domain.source.presence import UNAVAILABLE, Presence
 from ....domain.source.record_spec import RecordSpec
 from ....domain.table.schema import DataType, column
-from .cell import SCALAR, Convert, Writing, cell, unescaped
+from .cell import SCALAR, Convert, Writing, cell
 from .sample import Node, Unlearnable
 from .template import Hole
 
@@ -192,10 +192,11 @@ class Draft:
 
 
 def _available(convert: Convert) -> Convert:
-    """A conversion that leaves Debezium's placeholder for a value to the strict decoder."""
+    """A conversion that leaves what may be Debezium's placeholder for a value to the strict decoder."""
 
     def of_sent(texts: pl.Series) -> pl.Series:
-        values, unsent = convert(texts), unescaped(texts).is_in(UNAVAILABLE)
+        unsent = texts.str.contains(UNAVAILABLE[0], literal=True) | (texts == UNAVAILABLE[1])
+        values = convert(texts)
         return pl.select(pl.when(~unsent).then(values)).to_series() if unsent.any() else values
 
     return of_sent
