@@ -55,10 +55,20 @@ def test_ways_from_each_input_to_the_key_and_back(config: str, capsys: pytest.Ca
     ]
 
 
+def test_check_says_which_rows_are_left_out(config: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", config]) == 0
+    shown = capsys.readouterr().out
+    rows = "rows: the query's rows, one per key"
+    left_out = "; rows whose name is null are left out; coalesce(name, '') in the query would keep them"
+    assert f"    customer_worth.{rows}{left_out}\n" in shown
+    assert f"    order_lines.{rows}\n" in shown
+
+
 def test_a_view_over_a_view(config: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert explained(config, "customer_worth.rows", capsys) == [
         "customer_worth, a view over l (order_lines), at its newest publication",
         "  recomputes the rows that share name, with one net change for each key name",
+        "  rows whose name is null are left out; coalesce(name, '') in the query would keep them",
         "  input l",
         "    a change concerns what it says: name",
         "    to compute rows, it is looked up by name (index customer_worth.l_by_name)",

@@ -14,6 +14,8 @@ def explain_view(service: MaterializedView) -> Iterator[str]:
     inputs = ", ".join(f"{each} ({of.pipeline})" for each, of in settings.inputs.items())
     yield f"{settings.pipeline}, a view over {inputs}, {moment}"
     yield f"  recomputes the rows that share {scope}, with one net change for each key {', '.join(settings.key)}"
+    if service.nulls:
+        yield f"  {service.nulls}"
     for each in service.routes.inputs:
         yield f"  input {each}"
         yield from dict.fromkeys(f"    {line}" for line in _explain_input(service, each))

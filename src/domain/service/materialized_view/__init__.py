@@ -25,6 +25,7 @@ from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
 from .derivation import SourceExpr
 from .names import had_shared_names
+from .nulls import explain_nulls
 from .plan import ViewPlan
 from .routes import Route, Routes, routes
 from .settings import ALIGN, ALL, Shapes, ViewSettings, check_query
@@ -65,7 +66,9 @@ class MaterializedView(Service):
         self.tables = self.view_tables.in_order
         moments = settings.aligned or all(each.moments for each in shapes.inputs.values())
         shown = None if settings.align == "newest" else moments
-        rows = ViewSpec(ROWS, schema, settings.key, settings.key, "the query's rows, one per key", moments=shown)
+        self.nulls = explain_nulls(self.routes.nullable, schema)
+        about = "; ".join(filter(None, ("the query's rows, one per key", self.nulls)))
+        rows = ViewSpec(ROWS, schema, settings.key, settings.key, about, moments=shown)
         about = "how much each epoch recomputed, and the event time it shows"
         self.views = (rows, ViewSpec(RECOMPUTED, RECOMPUTED_COLUMNS, (EPOCH,), (EPOCH,), about))
         self.settings = settings

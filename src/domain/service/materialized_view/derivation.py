@@ -60,6 +60,7 @@ class Derivation:
         equalities: see `JoinEquality`.
         non_null: the nullable sides that contribute to every row anyway, because a condition excludes their nulls.
         outputs: the origin of each column, by its name in lower case.
+        never_null: whether each of these columns is never null, whatever the inputs have.
     """
 
     reads: Mapping[int, str] = field(factory=dict)
@@ -67,6 +68,7 @@ class Derivation:
     equalities: tuple[JoinEquality, ...] = ()
     non_null: frozenset[int] = frozenset()
     outputs: Mapping[str, Origin] = field(factory=dict)
+    never_null: tuple[bool, ...] = ()
 
     def combine(self, other: Derivation) -> Derivation:
         """Both derivations as one, without outputs; the caller sets these."""

@@ -30,6 +30,7 @@ from ...sql.qualified import explain_unresolved, qualified, sqlglot_schema
 from ...table.schema import Schema
 from .block import Block, Columns
 from .derivation import UNKNOWN, Derivation, JoinEquality, Origin, SourceExpr, equate
+from .nulls import never_null
 from .syntax import is_plain_condition, own_nodes
 
 _MAX_DERIVATIONS = 32
@@ -258,7 +259,7 @@ class _Tracer:
                 for name, origin in outputs.items()
             }
         for each in self._with_subqueries(block, tree, ctes):
-            yield evolve(each, outputs=outputs)
+            yield evolve(each, outputs=outputs, never_null=tuple(map(never_null, tree.selects)))
 
     def _with_subqueries(self, block: Block, tree: exp.Select, ctes: Ctes) -> list[Derivation]:
         """The block's derivation combined with those of the subqueries in its expressions, in every combination."""

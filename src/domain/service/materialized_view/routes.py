@@ -12,6 +12,7 @@ from ...sql.parsing import quote
 from ...table.schema import INTEGERS, DataType
 from .derivation import UNKNOWN, Derivation, JoinEquality, Origin, SourceExpr
 from .lineage import derivations
+from .nulls import may_be_null
 from .settings import Shapes, ViewSettings
 
 _VIEW = -1
@@ -78,10 +79,12 @@ class Routes:
     Args:
         scope: the columns of the view's key by which it is recomputed: always all rows with the same values in them.
         reads: every place where an input is read, for each derivation.
+        nullable: the columns of the view's key that may be null in rows of the query.
     """
 
     scope: tuple[str, ...]
     reads: tuple[ReadRoutes, ...]
+    nullable: tuple[str, ...] = ()
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -133,7 +136,9 @@ def routes(settings: ViewSettings, shapes: Shapes) -> Routes:
                 f" one place where it is read, no join equality leads to the key{mismatches};"
                 f' add one, or declare it: {example}, or {{ {each.input} = "all" }}'
             )
-    return Routes(scope, tuple(reads))
+    keys = {name: () if each.null_keys else each.key for name, each in shapes.inputs.items()}
+    nullable = tuple(name for name in key if any(may_be_null(each, name.lower(), keys) for each in traced))
+    return Routes(scope, tuple(reads), nullable)
 
 
 def _match_types(derivation: Derivation, key: Sequence[str], shapes: Shapes) -> Derivation:

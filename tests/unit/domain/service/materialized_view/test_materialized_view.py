@@ -195,6 +195,33 @@ def test_only_what_all_branches_tell_is_computed_by() -> None:
 
 
 @pytest.mark.parametrize(
+    ("sql", "key", "nullable"),
+    [
+        ("SELECT id, n FROM o", ["id"], ()),
+        ("SELECT c, count(*) AS n FROM o GROUP BY c", ["c"], ("c",)),
+        ("SELECT coalesce(c, 0) AS k, count(*) AS n FROM o GROUP BY coalesce(c, 0)", ["k"], ()),
+        ("SELECT coalesce(c, p) AS k, count(*) AS n FROM o GROUP BY coalesce(c, p)", ["k"], ("k",)),
+        ("SELECT t.k, count(*) AS n FROM (SELECT coalesce(c, 0) AS k FROM o) t GROUP BY t.k", ["k"], ()),
+        ("SELECT o.c, c.name FROM o JOIN c ON o.c = c.id", ["c", "name"], ("name",)),
+        ("SELECT o.id, o.c, c.id AS d FROM o LEFT JOIN c ON o.c = c.id", ["id", "c", "d"], ("c", "d")),
+        ("SELECT o.id, coalesce(c.name, '') AS name FROM o LEFT JOIN c ON o.c = c.id", ["id", "name"], ()),
+        ("SELECT 'a' AS kind, id FROM o UNION ALL SELECT 'b' AS other, id FROM c", ["kind", "id"], ()),
+        ("SELECT name, id FROM p UNION ALL SELECT 'b' AS name, id FROM c", ["name", "id"], ("name",)),
+        ("SELECT c, row_number() OVER (PARTITION BY c ORDER BY id) AS at FROM o", ["c", "at"], ("c",)),
+        ("SELECT o.c FROM o WHERE NOT EXISTS (SELECT 1 FROM c WHERE c.id = o.c)", ["c"], ("c",)),
+    ],
+)
+def test_key_columns_that_may_be_null_are_known(sql: str, key: list[str], nullable: tuple[str, ...]) -> None:
+    assert _routes(sql, *key).nullable == nullable
+
+
+def test_a_key_of_an_input_that_may_be_null_is_known() -> None:
+    shapes = _shapes("SELECT id FROM o")
+    inputs = {**shapes.inputs, "o": evolve(shapes.inputs["o"], null_keys=True)}
+    assert routes(_settings("SELECT id FROM o", "id"), evolve(shapes, inputs=inputs)).nullable == ("id",)
+
+
+@pytest.mark.parametrize(
     ("sql", "reason"),
     [
         ("SELECT id, row_number() OVER (ORDER BY n, id) AS at FROM o", "PARTITION BY"),
