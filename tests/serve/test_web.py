@@ -6,6 +6,7 @@ import base64
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -261,6 +262,37 @@ class TestHealth:
         assert found["headwater_dead_letters"] == {"ranks": 1, "curve": 1, "sizes": 0}
         assert found["headwater_watermark_timestamp_seconds"]["ranks"] == 1709283720
         assert found["headwater_alarms"]["ranks"] == 0
+
+
+def test_a_damaged_pipeline_does_not_hide_the_others(
+    tmp_path: Path, ran: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    config = Path(shutil.copytree(ran.parent, tmp_path / "copy")) / ran.name
+    shutil.rmtree(config.parent / "lake" / "ranks" / "cells")
+    lost = "pipeline 'ranks' has published version 0 of its table 'ranks.cells', which is not there"
+    assert main(["status", str(config), "--format", "jsonl"]) == 1
+    told = capsys.readouterr()
+    assert told.err.startswith(f"headwater: {lost}")
+    damaged, whole, reader = (json.loads(line) for line in told.out.splitlines())
+    assert {name for name, value in damaged.items() if value is not None} == {"pipeline", "alarms"}
+    assert damaged["alarms"].startswith(lost)
+    assert (whole["epoch"], whole["dead_letters"], whole["alarms"]) == (1, 1, None)
+    assert reader["epoch"] == 1
+    with client_of(config) as client:
+        assert len(get(client, "/api/status")["pipelines"]) == 3
+        ready = client.get("/readyz")
+        assert ready.status_code == 503
+        (problem,) = ready.json()["problems"]["ranks"]
+        assert problem.startswith(lost)
+        assert "curve" not in ready.json()["problems"]
+        samples = {
+            (each.name, each.labels["pipeline"]): each.value
+            for family in text_string_to_metric_families(client.get("/metrics").text)
+            for each in family.samples
+        }
+    assert samples["headwater_alarms", "ranks"] == 1
+    assert samples["headwater_epoch", "curve"] == 1
+    assert ("headwater_dead_letters", "ranks") not in samples
 
 
 class TestAccess:

@@ -43,6 +43,7 @@ from .declarations import Declarations
 from .draft import Draft
 from .html import html_table
 from .pipeline import Pipeline
+from .pipeline_status import statuses_of
 from .push import Pushes
 from .reader import ViewReader
 from .status import StatusTable
@@ -350,7 +351,7 @@ class Headwater(Declarations, ViewReader):
 
     def _status(self, pipelines: Iterable[str]) -> tuple[PipelineStatus, ...]:
         latencies = Latencies(self.deployment, self.services, lambda name: self.pipeline(name).ledger)
-        return tuple(self.pipeline(name).status(latencies.of(name)) for name in pipelines)
+        return statuses_of(pipelines, lambda name: self.pipeline(name).status(latencies.of(name)))
 
     def _repr_html_(self) -> str:
         """What is declared, for notebooks; nothing is started for it."""

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
+
 import narwhals as nw
 
 from ...domain.epoch.epoch import Publication
-from ...domain.errors import HeadwaterError
+from ...domain.errors import ConfigError, EngineLost, HeadwaterError, NotInstalled, Transient
 from ...domain.ledger.ledger import Snapshot
 from ...domain.source import dead_letter
 from ...domain.table.collect import collect_small
@@ -15,6 +17,23 @@ from ..run.alerts import alarms_of
 from ..run.loading import is_loading
 from ..run.rebuild import describe_unfinished
 from ..run.runner import Runner
+
+_OF_ALL = (ConfigError, NotInstalled, EngineLost, Transient)
+"""Errors that other pipelines of a deployment would have, too."""
+
+
+def statuses_of(pipelines: Iterable[str], read: Callable[[str], PipelineStatus]) -> tuple[PipelineStatus, ...]:
+    """The status of each pipeline; if one cannot be read, such as that of damaged tables, the error is its alarm."""
+
+    def guarded(pipeline: str) -> PipelineStatus:
+        try:
+            return read(pipeline)
+        except _OF_ALL:
+            raise
+        except HeadwaterError as error:
+            return PipelineStatus(pipeline, None, None, None, Latency(None, None), alarms=(str(error),), error=error)
+
+    return tuple(map(guarded, pipelines))
 
 
 def status_of(runner: Runner, latency: Latency) -> PipelineStatus:

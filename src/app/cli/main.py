@@ -201,10 +201,12 @@ def _split(show: Sequence[str]) -> tuple[Sequence[str], str, Sequence[str]]:
 @command
 @FORMAT
 def status(*, config: str, form: str) -> None:
-    """Print the status of each pipeline."""
+    """Print the status of each pipeline; exit code 1 if one cannot be read."""
     with open_durable(config) as headwater:
         found = headwater.status()
         write(sys.stdout, form, found.columns, found.rows)
+    if error := next((each.error for each in found if each.error), None):
+        raise error
 
 
 @command

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from attrs import define, field, frozen
 
 from ...domain.epoch.epoch import Publication
+from ...domain.errors import HeadwaterError
 from ...domain.ledger import latency
 from ...domain.ledger.latency import Span
 from ...domain.ledger.ledger import Ledger
@@ -71,7 +72,13 @@ class Latencies:
         return latency.versions(published, read, by_epoch)
 
     def _newest(self, pipeline: str, count: int) -> Sequence[Publication]:
-        """At most `count` of the newest publications, newest first."""
+        """At most `count` of the newest publications, newest first; none if they cannot be read.
+
+        The status of that pipeline then has the error as its alarm.
+        """
         if len(self._walked.get(pipeline, ())) < count:
-            self._walked[pipeline] = self.ledger(pipeline).known(count)
+            try:
+                self._walked[pipeline] = self.ledger(pipeline).known(count)
+            except HeadwaterError:
+                self._walked[pipeline] = ()
         return self._walked[pipeline][:count]

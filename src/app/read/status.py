@@ -8,6 +8,7 @@ from datetime import datetime
 from attrs import field, frozen
 
 from ...domain.epoch.epoch import Publication
+from ...domain.errors import HeadwaterError
 from ...domain.service.base import PendingRows
 from .latency import Latency
 
@@ -18,9 +19,9 @@ class PipelineStatus:
 
     Args:
         pipeline: its name.
-        publication: the newest one; None if nothing is published yet.
-        lag: the unread input of the source, as text, or why it is unknown.
-        dead_letters: their number.
+        publication: the newest one; None if nothing is published yet, or it cannot be read.
+        lag: the unread input of the source, as text, or why it is unknown; None if the status cannot be read.
+        dead_letters: their number; None if the status cannot be read.
         latency: expected and measured time until a record can be read.
         bookkeeping: rows that are stored only for a time (`Service.bookkeeping`).
         alarms: problems, each with its reason.
@@ -28,15 +29,17 @@ class PipelineStatus:
         engine: the engine that ran the newest epoch, if the deployment chooses one for each epoch.
         complete_to: the event time (UTC) up to which the input of the newest publication was complete; None if it has
             no watermark.
+        error: why the status cannot be read, which is its only alarm then; None if it can.
     """
 
     pipeline: str
     publication: Publication | None
-    lag: str
-    dead_letters: int
+    lag: str | None
+    dead_letters: int | None
     latency: Latency
     bookkeeping: Mapping[str, PendingRows] = field(factory=dict)
     alarms: tuple[str, ...] = ()
     repeats: int | None = None
     engine: str | None = None
     complete_to: datetime | None = None
+    error: HeadwaterError | None = None

@@ -98,7 +98,8 @@ class _Pages:
         except HeadwaterError as error:
             return _unavailable({"": [str(error)]})
         problems = {
-            each.pipeline: [*([] if each.publication else ["nothing is published yet"]), *each.alarms] for each in found
+            each.pipeline: [*([] if each.publication or each.error else ["nothing is published yet"]), *each.alarms]
+            for each in found
         }
         problems = {name: found for name, found in problems.items() if found}
         return _unavailable(problems) if problems else JSONResponse({"status": "ok", "problems": {}})
