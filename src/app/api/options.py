@@ -69,13 +69,16 @@ class SourceOptions(TypedDict, total=False):
 
 
 class RecordOptions(SourceOptions, total=False):
-    """The keys of a source of records; those from `tables` on are for changelogs, see docs/changelogs.md."""
+    """The keys of a source of records; those from `tables` on are for changelogs, see docs/changelogs.md.
+
+    `time_unit` is for plain JSON and CSV, too.
+    """
 
     tables: Sequence[str]
     key: Sequence[str]
     metadata: Mapping[str, str]
     before: Literal["required", "optional"]
-    time_unit: Literal["ms", "us", "ns"]
+    time_unit: Literal["s", "ms", "us", "ns"]
     transactions: Literal["ordered", "counted", "none"]
 
 

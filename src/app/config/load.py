@@ -47,6 +47,7 @@ from ..services import kind as services
 from ..services.keys import PUBLISH, RETAIN
 from .keys import ALERTS, BACKEND, CHANGES, RUN, TELEMETRY, keys_within, source_keys
 
+_WITH_TIME_UNIT = ("json", "csv")
 _OF_RECORDS = ("schema", "format", "row_kind", "time_zone", "layout")
 _SOME_RETENTION = 'retain = { versions = 5 }, { duration = "2d" } or both'
 _TEXT, _PROGRAM = Path("<text>"), Path("this program")
@@ -250,12 +251,12 @@ class _Loader:
     def _changes(self, path: KeyPath, values: Mapping[str, Any], form: str | None) -> ChangeSpec:
         """Read the keys of a changelog; errors name the line of each key."""
         if form is None or form not in CHANGE_FORMATS:
+            plain = values.get("format") in _WITH_TIME_UNIT
             for name in CHANGES:
-                if name in self.document.table(path):
-                    raise self.document.error(
-                        (*path, name), f"has no effect unless format is {' or '.join(CHANGE_FORMATS)}"
-                    )
-            return ChangeSpec()
+                if name in self.document.table(path) and not (plain and name == "time_unit"):
+                    allowed = (*(_WITH_TIME_UNIT if name == "time_unit" else ()), *CHANGE_FORMATS)
+                    raise self.document.error((*path, name), f"has no effect unless format is {' or '.join(allowed)}")
+            return ChangeSpec(time_unit=values["time_unit"]) if plain else ChangeSpec()
         self.document.check_columns((*path, "key"), values["schema"].names, *values["key"])
         self.document.check_columns((*path, "metadata"), values["schema"].names, *values["metadata"])
         changes = self.document.build((*path, "tables"), lambda: ChangeSpec(**{name: values[name] for name in CHANGES}))

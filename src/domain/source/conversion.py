@@ -86,13 +86,17 @@ class Refusal:
 
 @frozen
 class Target:
-    """The column that a converter is built for; `typed` as in `decode.converters`."""
+    """The column that a converter is built for; `typed` as in `decode.converters`.
+
+    `takes_unit`: whether ``time_unit`` would make its numbers times, so that a refusal names it.
+    """
 
     type: DataType
     refuse: Refusal
     zone: ZoneInfo
     to_json: ToJson
     typed: bool = False
+    takes_unit: bool = False
 
     def inside(self, part: str, type_: DataType) -> Target:
         """For a value inside a nested one; `part` is its place there, as messages show it."""

@@ -33,6 +33,7 @@ _MARKS = ("-- ::", "--T::")
 _WALL_FORMS = "write YYYY-MM-DD HH:MM[:SS[.ffffff]], with a space or T"
 _FORMS = f"{_WALL_FORMS}, and Z or +HH:MM at the end if it has an offset"
 _A_NUMBER = "a number; write it as text, or declare the column as bigint"
+_A_TIME = "a number; set time_unit to its unit, or declare the column as bigint"
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _TIMESTAMP = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,6})?)?(Z|[+-][0-9]{2}(?::?[0-5][0-9])?)?"
@@ -166,6 +167,11 @@ def _hint(value: Any, forms: str) -> str:
     return forms if type(value) is str else _A_NUMBER if type(value) is int else ""
 
 
+def _time_hint(value: Any, forms: str, target: Target) -> str:
+    is_number = type(value) is int or (type(value) is str and value.isdecimal())
+    return _A_TIME if target.takes_unit and is_number else _hint(value, forms)
+
+
 def _date(target: Target) -> Convert:
     def convert(value: Any) -> date:
         if type(value) is not str or not _DATE.fullmatch(value):
@@ -188,7 +194,7 @@ def _timestamp(target: Target) -> Convert:
 
     def convert(value: Any) -> datetime:
         if type(value) is not str or not (plain := _is_plain(value) or _TIMESTAMP.fullmatch(value)):
-            raise refuse(value, _hint(value, _FORMS))
+            raise refuse(value, _time_hint(value, _FORMS, target))
         try:
             if plain is True and zone is UTC:
                 return datetime.fromisoformat(value)
@@ -205,7 +211,7 @@ def _timestamp(target: Target) -> Convert:
 def _wall_time(target: Target) -> Convert:
     def convert(value: Any) -> datetime:
         if type(value) is not str or not (form := _TIMESTAMP.fullmatch(value)):
-            raise target.refuse(value, _hint(value, _WALL_FORMS))
+            raise target.refuse(value, _time_hint(value, _WALL_FORMS, target))
         if form[1]:
             raise target.refuse(value, "an offset is not allowed here")
         try:
@@ -333,8 +339,8 @@ def converters(
         typed: whether values have the types of a schema: bytes are bytes, and integers and floats lose no value. Else
             bytes are texts in Base64, and a `float` or `double` is the value nearest to a number.
     """
-    tz = ZoneInfo(zone)
+    tz, takes_unit = ZoneInfo(zone), not typed and written in (from_json, from_text)
     return tuple(
-        (each.name, written(each)(Target(each.type, Refusal(each.name, each.type), tz, to_json, typed)))
+        (each.name, written(each)(Target(each.type, Refusal(each.name, each.type), tz, to_json, typed, takes_unit)))
         for each in schema.columns
     )

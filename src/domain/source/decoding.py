@@ -40,6 +40,8 @@ def key_decoding(records: RecordSpec | None, columns: Iterable[str]) -> dict[str
         found["time_zone"] = records.time_zone
         if records.format == DEBEZIUM:
             found["time_unit"] = records.changes.time_unit or "by size"
+        elif records.changes.time_unit:  # without it no number has been stored as a time
+            found["time_unit"] = records.changes.time_unit
     if records.format in CHANGE_FORMATS:
         metadata = records.changes.metadata
         found["metadata"] = _list(f"{each.name} = {metadata[each.name]}" for each in used if each.name in metadata)

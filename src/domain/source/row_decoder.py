@@ -9,6 +9,7 @@ from typing import Any
 from attrs import define, field
 
 from ..table.row_kind import INSERT
+from .changelog.values import with_time_unit
 from .conversion import Convert, ToJson, Undecodable, shown
 from .decode import ONE_OBJECT, converters, from_json, from_text
 from .presence import Presence
@@ -37,12 +38,12 @@ class RowDecoder:
     _presence: Presence | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        written = from_text if self.spec.format == "csv" else from_json
+        written, unit = from_text if self.spec.format == "csv" else from_json, self.spec.changes.time_unit
         self._columns = converters(
             self.spec.columns,
             zone=self.spec.time_zone,
             to_json=self.to_json,
-            written=written,
+            written=with_time_unit(unit, written) if unit else written,
             typed=self.spec.is_typed,
         )
         self._presence = Presence(self.spec.columns.names) if self.spec.tells_absent else None

@@ -33,7 +33,7 @@ METADATA = {
 }
 """The metadata of each format."""
 
-TIME_UNITS = ("ms", "us", "ns")
+TIME_UNITS = ("s", "ms", "us", "ns")
 BEFORE = ("required", "optional")
 ORDERED, COUNTED, NONE = "ordered", "counted", "none"
 TRANSACTIONS = (ORDERED, COUNTED, NONE)
@@ -63,8 +63,8 @@ class ChangeSpec:
             (`METADATA`).
         before: whether an update without its old image is an error (``required``), or gives only its new image
             (``optional``, for services that identify rows by their key).
-        time_unit: the unit of Debezium's numeric times in messages without a schema: ``ms us ns``; None: inferred from
-            their size.
+        time_unit: the unit of numeric times: ``s ms us ns``. Of Debezium's in messages without a schema; None: inferred
+            from their size. Of plain JSON and CSV, too; None: numbers are not times.
         transactions: how the end of a transaction is recognised. ``ordered``: each partition is a log in the order of
             the commits; a transaction ends with the row that says so (Maxwell), or at the first row of the next one.
             ``counted``: Debezium's END messages, from its transaction topic, have the number of events per table; the

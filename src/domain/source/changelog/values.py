@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, timedelta
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
 from ...duration import EPOCH, FIRST_MICRO, LAST_MICRO, WALL_EPOCH
@@ -38,6 +39,7 @@ CONNECT_DATES = frozenset({"io.debezium.time.Date", "org.apache.kafka.connect.da
 CONNECT_TEXTS = frozenset({"io.debezium.time.IsoTimestamp", "io.debezium.time.IsoDate"})
 """Wall times and days of ``time.precision.mode=isostring``, as texts with a Z behind them."""
 _NUMBERED = ("timestamp", "timestamp_ntz")
+_WHOLE = re.compile(r"-?[0-9]{1,19}")
 _SCALE = re.compile(r"-?[0-9]{1,4}")
 CONNECT_DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
@@ -173,6 +175,33 @@ def _without_z(build: Build) -> Build:
         return lambda value: convert(value.removesuffix("Z") if type(value) is str else value)
 
     return build_wall
+
+
+def with_time_unit(unit: str, written: Choose) -> Choose:
+    """The `Build` of columns of plain JSON or CSV, where timestamps may also be whole numbers since 1970 in UTC.
+
+    Args:
+        unit: the unit of these numbers: ``s ms us ns``.
+        written: how other values are written: `from_json` or `from_text`.
+    """
+    since = _micros_since_1970(unit)
+
+    def choose(column: Column) -> Build:
+        return numbered.get(column.type.name) or written(column)
+
+    numbered = {name: _of_digits(partial(_or_number, FROM_JSON[name], since)) for name in _NUMBERED}
+    numbered |= nested(choose)
+    return choose
+
+
+def _of_digits(build: Build) -> Build:
+    """Extend a converter of whole numbers to those written as text."""
+
+    def build_from_text(target: Target) -> Convert:
+        convert = build(target)
+        return lambda value: convert(int(value) if type(value) is str and _WHOLE.fullmatch(value) else value)
+
+    return build_from_text
 
 
 def scaled(unscaled: int, scale: int) -> Decimal:

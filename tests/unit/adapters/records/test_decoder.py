@@ -19,6 +19,7 @@ from headwater.adapters.records.parsing import parse_json
 from headwater.adapters.records.shapes.decoder import ShapeDecoder
 from headwater.adapters.records.typed_rows import decode_rows
 from headwater.domain.errors import ConfigError
+from headwater.domain.source.changelog.settings import ChangeSpec
 from headwater.domain.source.conversion import Undecodable
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.source.row_decoder import RowDecoder
@@ -26,6 +27,7 @@ from headwater.domain.table.schema import Schema
 
 FORMS = "write YYYY-MM-DD HH:MM[:SS[.ffffff]], with a space or T, and Z or +HH:MM at the end if it has an offset"
 NUMBER = "a number; write it as text, or declare the column as bigint"
+TIME = "a number; set time_unit to its unit, or declare the column as bigint"
 LONG = "x" * 200
 
 
@@ -150,7 +152,9 @@ def test_takes(ddl: str, text: str, value: object) -> None:
             '"9999-12-31T23:59:59-00:01"',
             "not '9999-12-31T23:59:59-00:01' (out of range: 0001-01-01 to 9999-12-31 in UTC)",
         ),
-        ("timestamp", "1709164800", f"timestamp wanted, not 1709164800 ({NUMBER})"),
+        ("timestamp", "1709164800", f"timestamp wanted, not 1709164800 ({TIME})"),
+        ("timestamp_ntz", "1709164800", f"timestamp_ntz wanted, not 1709164800 ({TIME})"),
+        ("timestamp", '"1709164800"', f"timestamp wanted, not '1709164800' ({TIME})"),
         ("timestamp_ntz", '"2024-02-29T00:00:00Z"', "not '2024-02-29T00:00:00Z' (an offset is not allowed here)"),
         ("int", f'"{LONG}"', f"int wanted, not '{LONG[:59]}…"),
     ],
@@ -368,3 +372,38 @@ def test_a_record_that_is_nested_too_deeply_is_a_dead_letter(depth: int) -> None
     refused, good = RecordDecoder(RecordSpec(Schema.parse("k int, doc string"))).batch(records).to_pylist()
     assert (refused["_error"], refused["_raw"]) == ("nested too deeply", deep.decode())
     assert (good["k"], good["doc"], good["_error"]) == (2, "y", None)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Tokyo"])
+@pytest.mark.parametrize(
+    ("unit", "text"),
+    [
+        ("s", "1709164800"),
+        ("ms", "1709164800000"),
+        ("us", "1709164800000000"),
+        ("ns", "1709164800000000000"),
+        ("ms", '"1709164800000"'),
+        ("ms", '"2024-02-29T00:00:00Z"'),
+    ],
+)
+def test_whole_numbers_are_times_in_a_unit_and_in_utc(unit: str, text: str, zone: str) -> None:
+    def read(ddl: str, value: str, *, csv: bool = False) -> Any:
+        spec = RecordSpec(
+            Schema.parse(f"x {ddl}"),
+            format="csv" if csv else "json",
+            time_zone=zone,
+            changes=ChangeSpec(time_unit=unit),
+        )
+        record = f"x\n{value}" if csv else f'{{"x": {value}}}'
+        batch = RecordDecoder(spec, parse=lambda _: {"x": value}) if csv else RecordDecoder(spec)
+        (row,) = batch.batch([Record(record.encode(), 0, "")]).to_pylist()
+        return row["x"] or row["_error"]
+
+    moment = datetime(2024, 2, 29, tzinfo=UTC)
+    assert read("timestamp", text) == moment
+    assert read("timestamp", text.strip('"'), csv=True) == moment
+    assert read("array<timestamp>", f"[{text}]") == [moment]
+    if "T" not in text:
+        assert read("timestamp_ntz", text) == moment.replace(tzinfo=None)
+    assert read("timestamp", "1.5").endswith("timestamp wanted, not 1.5")
+    assert read("timestamp", "9" * 19) == f"column 'x': timestamp wanted, not {'9' * 19} (out of range)" or unit == "ns"

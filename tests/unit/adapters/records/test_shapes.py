@@ -294,3 +294,17 @@ def test_records_that_no_shape_covers_are_not_tried_for_a_while(monkeypatch: pyt
     expected = RecordDecoder(SPEC).batch(records)
     assert all(decoder.batch(records) == expected for _ in range(24))
     assert 4 < tried["chunks"] < 12
+
+
+@pytest.mark.parametrize(
+    ("unit", "zone", "left"), [("ms", "UTC", 0), ("s", "UTC", 0), ("ns", "UTC", 41), ("ms", "Asia/Tokyo", 41)]
+)
+def test_numeric_times_of_plain_json(unit: str, zone: str, left: int) -> None:
+    spec = RecordSpec(Schema.parse("id bigint, at timestamp"), time_zone=zone, changes=ChangeSpec(time_unit=unit))
+    one = 1_709_164_800 * {"s": 1, "ms": 1_000, "ns": 1_000_000_000}[unit]
+    texts = [f'{{"id": {at}, "at": {one}}}' for at in range(40)]
+    rows, found = decoded(spec, [*texts, '{"id": 40, "at": null}'])
+    assert {str(row["at"]) for row in rows} == {"2024-02-29 00:00:00+00:00", "None"}
+    assert found == left
+    rows, found = decoded(spec, [*texts, '{"id": 40, "at": 9223372036854775807}', '{"id": 41, "at": 1.5}'])
+    assert ["out of range" in str(rows[40]["_error"]), "not 1.5" in str(rows[41]["_error"])] == [unit != "ns", True]

@@ -35,6 +35,17 @@ def test_the_order_of_the_texts_that_are_null_is_not_a_setting() -> None:
     assert decoding_of(one)["null_value"] == "'', '-'"
 
 
+@pytest.mark.parametrize("format_", ["json", "csv"])
+def test_the_unit_of_times_is_recorded_only_if_it_is_set(format_: str) -> None:
+    columns = Schema.parse("id int, at timestamp")
+    none, ms, us = (RecordSpec(columns, format_, changes=ChangeSpec(time_unit=unit)) for unit in (None, "ms", "us"))
+    assert key_decoding(none, ["at"]) == {"time_zone": "UTC"}
+    assert key_decoding(ms, ["id"]) == {}
+    old, other, new = (fingerprint("a", {}, fixed_decoding=key_decoding(each, ["at"])) for each in (none, us, ms))
+    assert changed_settings(old, new) is None  # numbers were dead letters
+    assert changed_settings(other, new) == "settings of its source: time_unit us -> ms"
+
+
 PLAIN = RecordSpec(Schema.parse("op string, id int"), "json")
 MARKED = RecordSpec(PLAIN.schema, "json", row_kind="op")
 MESSAGES = changelog("id int, db string, at timestamp")
