@@ -105,7 +105,7 @@ def test_the_command(config: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["rebuild", str(config), "ranked"]) == 0
         told = capsys.readouterr().err
         assert (
-            f"ranked: switched to generation 2, at epoch 3. Remove the old tables when nobody reads them any more: {lake}/ranked\n"
+            f"ranked: switched to generation 2, at epoch 4. Remove the old tables when nobody reads them any more: {lake}/ranked\n"
             in told
         )
         with pytest.raises(PipelineRebuilt, match="rebuilt as generation 2"):
@@ -178,7 +178,7 @@ def test_on_memory_within_a_process(config: Path) -> None:
         before = sorted(headwater.view("totals").rows())
         found = headwater.rebuild("totals")
         assert found
-        assert (found.generation, headwater.epoch("totals")) == (2, 3)
+        assert (found.generation, headwater.epoch("totals")) == (2, 4)
         arrive(config.parent / "in", 3, ("+I", 5, 7))
         headwater.run(until_idle=True)
         assert [(group, n + 1, total + 7) for group, n, total in before] == headwater.view("totals").rows()

@@ -86,7 +86,7 @@ class Pipelines:
             VersionExpired: that version has expired.
         """
         ledger = self.ledger(pipeline)
-        return Snapshot(ledger.store, None) if epoch == NOTHING_YET else ledger.snapshot(ledger.as_of_epoch(epoch))
+        return Snapshot(ledger.store, None) if epoch == NOTHING_YET else ledger.snapshot(ledger.find_epoch(epoch))
 
     def pin(self, pipeline: str, publication: Publication) -> Pin:
         """Keep a publication of a pipeline readable, for `HOLD` at most.

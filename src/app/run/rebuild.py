@@ -145,7 +145,7 @@ class Rebuild:
         return twin
 
     def _twin(self, latest: Publication) -> Runner:
-        """The runner of the newest generation. Its epochs are numbered on, so that no old number means a new epoch."""
+        """The runner of the newest generation; see `_publish_first` for the numbers that readers see of it."""
         twin = self.make_twin(self._there.newest)
         twin.stop_asked, twin.first_epoch = self.runner.stop_asked, latest.epoch.number + 1
         return twin
@@ -202,9 +202,22 @@ class Rebuild:
         latest = self._latest()
         read, again = (OffsetRange(each.beginning, each.offsets) for each in (latest, published))
         twin.source.check_rebuilt(read, again)
-        former = self._there.current
-        self._record(self._there.switch())
+        published, former = self._publish_first(twin, latest), self._there.current
+        self._record(self._there.switch(published.epoch.number))
         return Rebuilt(self._there.current, former, published)
+
+    def _publish_first(self, twin: Runner, latest: Publication) -> Publication:
+        """Publish the first epoch that readers of the new tables may ask for, which has the rows of the one before.
+
+        No epoch of the old tables has its number. A run that had passed its check just before they were closed may
+        still have published one after the latest.
+        """
+        number = latest.epoch.number + 2
+        twin.do(lambda runner: runner.amend("rebuilt", runner.service.renumber, at_least=number))
+        twin.reopen()
+        published = twin.ledger.latest
+        assert published is not None
+        return published
 
     def _record(self, after: Generations) -> None:
         runner = self.runner

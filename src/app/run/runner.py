@@ -301,13 +301,14 @@ class Runner:
         """The upkeep of the pipeline's tables."""
         return Upkeep(self.ledger, self.keeper, self.options.retention)
 
-    def amend(self, task: str, work: Callable[[Epoch, Snapshot], Step], read_again: int = 0) -> Step:
+    def amend(self, task: str, work: Callable[[Epoch, Snapshot], Step], read_again: int = 0, at_least: int = 0) -> Step:
         """Change the tables in a separate epoch that reads nothing of the source.
 
         Args:
             task: a name for the work; stored in its commits.
             work: returns the changes of the tables, given the newest publication.
             read_again: the number of dead letters that this reads again; those that fail again are in the step.
+            at_least: the smallest number that the epoch may have.
 
         Raises:
             ConfigError: nothing is published yet.
@@ -317,7 +318,7 @@ class Runner:
         if latest is None:
             raise ConfigError(f"pipeline {self.pipeline!r} has published nothing yet; run it first")
         with self._separate_epoch(task) as phase:
-            epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task)
+            epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task, at_least)
             phase.epoch = epoch.number
             with phase("step"):
                 step = work(epoch, self.ledger.snapshot())

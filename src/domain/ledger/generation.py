@@ -29,6 +29,8 @@ class Generations:
             being built.
         closing: whether runs of the current one must stop, because the switch is near.
         built: the settings that the current one was built with, likewise; None if it is not a rebuilt one.
+        first: the number of the first epoch that readers of the current one may ask for: the rebuild has published it
+            right before the switch, and it is greater than each number of the generation before.
     """
 
     current: int = 1
@@ -36,6 +38,7 @@ class Generations:
     building: str | None = None
     closing: bool = False
     built: str | None = None
+    first: int = 0
 
     def begin(self, settings: str) -> Generations:
         """A new generation is being built, with these settings; what another rebuild has begun is abandoned."""
@@ -49,9 +52,9 @@ class Generations:
         """No generation is being built."""
         return evolve(self, building=None, closing=False)
 
-    def switch(self) -> Generations:
-        """The newest generation is current."""
-        return Generations(self.newest, self.newest, built=self.building)
+    def switch(self, first: int) -> Generations:
+        """The newest generation is current; readers may ask for its epochs from this number on."""
+        return Generations(self.newest, self.newest, built=self.building, first=first)
 
 
 def table_of(table: str, generation: int) -> str:

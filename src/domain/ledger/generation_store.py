@@ -32,12 +32,12 @@ class GenerationStore(KeptStore):
     Args:
         store: has the tables of all generations.
         building: by pipeline, the generation that is being built, and that is used instead of the current one.
-        opened: by pipeline, the generation that is used.
+        opened: by pipeline, the record of the generations by which the current one is used.
     """
 
     store: KeptStore
     building: Mapping[str, int] = field(default=MappingProxyType({}))
-    opened: dict[str, int] = field(factory=dict)
+    opened: dict[str, Generations] = field(factory=dict)
 
     def for_building(self, pipeline: str, generation: int) -> GenerationStore:
         """The same store, with the tables of one pipeline in a generation that is being built."""
@@ -50,9 +50,15 @@ class GenerationStore(KeptStore):
             return table
         if pipeline in self.building:
             return table_of(table, self.building[pipeline])
+        return table_of(table, self._open(pipeline).current)
+
+    def first_epoch(self, pipeline: str) -> int:
+        return 0 if SEPARATOR in pipeline or pipeline in self.building else self._open(pipeline).first
+
+    def _open(self, pipeline: str) -> Generations:
         if pipeline not in self.opened:
-            self.opened.setdefault(pipeline, read_generations(self.store, pipeline).current)
-        return table_of(table, self.opened[pipeline])
+            self.opened.setdefault(pipeline, read_generations(self.store, pipeline))
+        return self.opened[pipeline]
 
     def check_current(self, pipeline: str, *, writes: bool = False) -> None:
         if SEPARATOR in pipeline:
@@ -60,10 +66,10 @@ class GenerationStore(KeptStore):
         there = read_generations(self.store, pipeline)
         if pipeline in self.building:
             _check_built(pipeline, self.building[pipeline], there)
-        elif there.current != self.opened.setdefault(pipeline, there.current):
+        elif there.current != (opened := self.opened.setdefault(pipeline, there).current):
             raise PipelineRebuilt(
                 f"pipeline {pipeline!r} has been rebuilt as generation {there.current}, and this process has opened"
-                f" generation {self.opened[pipeline]}: start it again, with the configuration of the rebuild"
+                f" generation {opened}: start it again, with the configuration of the rebuild"
             )
         elif writes and there.closing:
             raise EpochConflict(

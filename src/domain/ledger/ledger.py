@@ -138,6 +138,8 @@ class Ledger:
     changed: Callable[[str], str | None]
     _newest: dict[str, Commit] = field(init=False, factory=dict)
     _latest: Published | None = field(init=False, default=None)
+    first_seen: int = field(init=False, default=0)
+    """The number of the first epoch that readers could see; a rebuild has published those before it."""
 
     def open(self) -> None:
         """Read the state of the pipeline. Call it before any other method, and again after a failed epoch.
@@ -149,6 +151,7 @@ class Ledger:
             UnfinishedMove: nothing is published yet, and a move to these tables has not ended.
         """
         self.store.check_current(self.pipeline)
+        self.first_seen = self.store.first_epoch(self.pipeline)
         self._newest = {table: commit for table in self.tables if (commit := self._newest_marked(table))}
         self._latest = self._find_latest()
         if self.latest is None:
@@ -211,25 +214,28 @@ class Ledger:
         return Snapshot(self.store, publication or self.latest)
 
     def publications(self) -> Iterator[Publication]:
-        """All publications that can still be found, newest first.
+        """All publications that can still be found, newest first; also those of a rebuild, which no reader has seen.
 
         Raises:
             VersionExpired: when the iterator goes back beyond the tables' history.
         """
         return self._search(lambda _shortcut: False)
 
-    def _search(self, passes: Callable[[Shortcut], bool]) -> Iterator[Publication]:
+    def _search(self, passes: Callable[[Shortcut], bool], first: int = 0) -> Iterator[Publication]:
         """Publications, newest first.
 
         Args:
             passes: whether the publications that a shortcut passes over may be left out.
+            first: the number of the epoch at which the search ends.
 
         Raises:
             VersionExpired: see `publications`.
         """
         found = self._latest
-        while found:
+        while found and found.number >= first:
             yield found.publication
+            if found.number == first:
+                return
             further = self._follow(found.shortcut) if found.shortcut and passes(found.shortcut) else None
             found = further or (self._at(found.previous) if found.previous else None)
 
@@ -241,7 +247,7 @@ class Ledger:
         return None
 
     def known(self, count: int | None = None) -> list[Publication]:
-        """The publications that can still be found, newest first, at most `count` of them (None: all)."""
+        """As `publications`, up to where the tables' history ends, and at most `count` of them (None: all)."""
         found: list[Publication] = []
         with suppress(VersionExpired):  # where the tables' history ends
             for publication in islice(self.publications(), count):
@@ -249,24 +255,30 @@ class Ledger:
         return found
 
     def before(self, publication: Publication) -> Publication | None:
-        """The publication before this one; None if it is the first one of these tables.
+        """The publication before this one; None if it is the first one that readers of these tables could see.
 
         Raises:
             VersionExpired: the one before it has expired.
         """
-        older = self._search(lambda shortcut: shortcut.number >= publication.epoch.number)
+        older = self._search(lambda shortcut: shortcut.number >= publication.epoch.number, self.first_seen)
         for each in older:
             if each.epoch == publication.epoch:
                 break
         return next(older, None)
 
     def as_of_epoch(self, number: int) -> Publication:
-        """The publication of an epoch.
+        """The publication of an epoch that readers could see.
 
         Raises:
-            VersionNotFound: the pipeline has no such epoch (yet).
+            VersionNotFound: the pipeline has no such epoch (yet), or it is from before a rebuild.
             VersionExpired: it has expired.
         """
+        if 0 < self.first_seen > number:
+            raise self._not_found(f"has no epoch {number}")
+        return self.find_epoch(number)
+
+    def find_epoch(self, number: int) -> Publication:
+        """As `as_of_epoch`; also an epoch of a rebuild, which no reader has seen."""
         end = f"the newest is {self.latest.epoch.number}" if self.latest else "none is published yet"
         if self.latest and number < self.latest.epoch.number:
             for publication in self._search(lambda shortcut: shortcut.number >= number):
@@ -281,13 +293,13 @@ class Ledger:
         """The latest publication made at or before a time.
 
         Raises:
-            VersionNotFound: the first publication was made later.
+            VersionNotFound: the first publication was made later, or the one of then is from before a rebuild.
             VersionExpired: it has expired.
         """
-        for publication in self._search(lambda shortcut: shortcut.earliest > moment):
+        for publication in self._search(lambda shortcut: shortcut.earliest > moment, self.first_seen):
             if publication.published_at <= moment:
                 return publication
-        raise VersionNotFound(f"pipeline {self.pipeline!r} had published nothing by {moment.isoformat()}")
+        raise self._not_found(f"had published nothing by {moment.isoformat()}")
 
     def as_of_label(self, label: Label, of: Callable[[Publication], Label | None]) -> Publication:
         """The latest publication with a label.
@@ -297,11 +309,12 @@ class Ledger:
             of: returns the label of a publication; never later than its watermark.
 
         Raises:
-            VersionNotFound: no publication has the label (yet); the message names its neighbours.
+            VersionNotFound: no publication has the label (yet), or it is from before a rebuild; the message names its
+                neighbours.
             VersionExpired: it has expired.
         """
         newer = None
-        for publication in self.publications():
+        for publication in self._search(lambda _shortcut: False, self.first_seen):
             if of(publication) == label:
                 return publication
             if publication.watermark is None or publication.watermark < label.watermark:  # watermarks never go back
@@ -310,9 +323,15 @@ class Ledger:
         else:
             publication = None
         near = (f"epoch {each.epoch.number} has {of(each) or 'none'}" for each in (publication, newer) if each)
-        raise VersionNotFound(
-            f"pipeline {self.pipeline!r} has no version of label {label}; {'; '.join(near) or 'none is published yet'}"
+        what = f"has no version of label {label}; {'; '.join(near) or 'none is published yet'}"
+        raise self._not_found(what, passed_all=publication is None)
+
+    def _not_found(self, what: str, *, passed_all: bool = True) -> VersionNotFound:
+        rebuilt = (
+            f"; epoch {self.first_seen} is the first one since it was rebuilt, and versions of before the rebuild"
+            " cannot be read any more: a program that follows the changes reads all rows once, and goes on from there"
         )
+        return VersionNotFound(f"pipeline {self.pipeline!r} {what}{rebuilt if passed_all and self.first_seen else ''}")
 
     def _check_copied(self) -> None:
         """Refuse tables to which a move copies the pipeline; see `TableHistory.check_copied`."""

@@ -148,7 +148,7 @@ class Upkeep:
         return done
 
     def versions(self) -> list[PublishedVersion]:
-        """The publications, newest first, as far back as they can be found."""
+        """The publications that readers could see, newest first, as far back as they can be found."""
         publications, held, expired = self.ledger.known(), self._held(), self._expired()
         superseded_times = superseded_at(publications, self.ledger.clock.now())
         return [
@@ -159,6 +159,7 @@ class Upkeep:
                 tuple(name for name, versions in held.items() if versions == pinned),
             )
             for publication, superseded in zip(publications, superseded_times, strict=True)
+            if publication.epoch.number >= self.ledger.first_seen
         ]
 
     def has_expired(self, publication: Publication) -> bool:

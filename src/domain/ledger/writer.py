@@ -125,18 +125,19 @@ class LedgerWriter(Ledger):
                 " path, or remove its folder"
             )
 
-    def begin(self, offsets: OffsetRange, task: str | None = None) -> Epoch:
+    def begin(self, offsets: OffsetRange, task: str | None = None, at_least: int = 0) -> Epoch:
         """Start the next epoch over a range. Commits that an earlier try made for other work are rolled back first.
 
         Args:
             offsets: the range to read.
             task: the name of a task that it does instead of reading; all commits of an earlier try are rolled back.
+            at_least: the smallest number that the epoch may have; numbers between are left out.
 
         Raises:
             EpochConflict: another run is writing this pipeline.
             UnfinishedMove: a move to these tables has not ended.
         """
-        return self._begin(self.next_epoch, offsets, task)
+        return self._begin(Epoch(self.pipeline, max(self.next_epoch.number, at_least)), offsets, task)
 
     def _begin(self, epoch: Epoch, offsets: OffsetRange, task: str | None = None) -> Epoch:
         self.check_expected()

@@ -183,6 +183,10 @@ class TableHistory(Protocol):
         """
         return
 
+    def first_epoch(self, pipeline: str) -> int:  # noqa: ARG002 - one generation by default
+        """The number of the first epoch of a pipeline that readers may ask for: a rebuild has made those before it."""
+        return 0
+
     def check_copied(self, pipeline: str) -> None:  # noqa: ARG002 - no store but the deployment's knows of moves
         """Check that no unfinished move copies a pipeline to these tables.
 

@@ -12,7 +12,7 @@ import narwhals as nw
 from attrs import Attribute, frozen
 
 from ..epoch.batch import Batch
-from ..epoch.epoch import Publication
+from ..epoch.epoch import Epoch, Publication
 from ..epoch.key_range import KeyRange
 from ..errors import ConfigError
 from ..ledger.label import Label
@@ -362,6 +362,15 @@ class Service(ViewChanges, Edits, Reports, Protocol):
             snapshot: the latest publication.
         """
         return None
+
+    def renumber(self, epoch: Epoch, snapshot: Snapshot) -> Step:  # noqa: ARG002 - overriding methods use it
+        """Compute the changes of an epoch that has the rows of the latest publication under another number.
+
+        Args:
+            epoch: the epoch.
+            snapshot: the latest publication.
+        """
+        return Step({}, 0, 0, None)
 
     def idle(self, until: datetime, snapshot: Snapshot) -> Step | None:  # noqa: ARG002 - overriding methods use it
         """Compute the changes to the tables of a watermark that advances without rows; None if no view would change.

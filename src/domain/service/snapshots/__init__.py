@@ -14,7 +14,7 @@ from typing import Any
 import narwhals as nw
 
 from ...epoch.batch import Batch
-from ...epoch.epoch import Publication
+from ...epoch.epoch import Epoch, Publication
 from ...errors import ConfigError
 from ...ledger.ledger import Snapshot
 from ...ledger.upcoming import Upcoming
@@ -80,6 +80,11 @@ class Snapshots(Service):
     def step(self, batch: Batch, snapshot: Snapshot) -> Step:
         """Run the queries whose results may have changed; see `Service.step`."""
         return self._step.step(batch, snapshot)
+
+    def renumber(self, epoch: Epoch, snapshot: Snapshot) -> Step:
+        """The version has a marker under each of its numbers; see `Service.renumber`."""
+        assert snapshot.publication is not None
+        return Step(self._step.add_marker(epoch, Plan.of(snapshot.publication.offsets)), 0, 0, None)
 
     def read(self, spec: ViewSpec, at: ReadAt) -> nw.LazyFrame[Any]:
         """Read a published table, or the table of markers; see `Service.read`."""

@@ -115,11 +115,12 @@ class Schedule:
         """
         if self.by_watermark:
             return estimate(publications, now)
-        some = publications[:FEW]
-        planned = [Plan.of(each.offsets).planned_at for each in some]
+        # A rebuild publishes a version under two numbers: the older one says how long it took.
+        published = {Plan.of(each.offsets).planned_at: each.published_at for each in publications[:FEW]}
+        planned = list(published)
         if not all(later >= self._due_after(earlier) for later, earlier in pairwise(planned)):
             return estimate(publications, now, self.every)
-        takes = max(timedelta(), *(each.published_at - at for each, at in zip(some, planned, strict=True)))
+        takes = max(timedelta(), *(by - at for at, by in published.items()))
         first = max(self._due_after(planned[0]), now - takes)
         second = max(self._due_after(first), now - self.every / LATE)  # it may come right after a slow one
         basis = f"a publication every {show_duration(self.every)}, configured"

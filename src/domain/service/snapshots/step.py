@@ -11,7 +11,7 @@ import narwhals as nw
 from attrs import frozen
 
 from ...epoch.batch import Batch
-from ...epoch.epoch import Publication
+from ...epoch.epoch import Epoch, Publication
 from ...errors import BadInput, ConfigError, prefix_errors
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
@@ -38,8 +38,7 @@ class SnapshotsStep:
         tables = tuple(self._select_tables(plan, snapshot.publication))
         inputs = self._persist_shared({name: each.rows() for name, each in batch.inputs.items()}, tables)
         changes = {self._table_name(table): Change(overwrite=self._run_query(table, inputs)) for table in tables}
-        changes[self._table_name(MARKERS)] = Change(append=self._make_marker(batch, plan))
-        return Step(changes, 0, 0, plan.watermark)
+        return Step(changes | self.add_marker(batch.epoch, plan), 0, 0, plan.watermark)
 
     def _table_name(self, table: str) -> str:
         return f"{self.settings.pipeline}.{table}"
@@ -96,13 +95,13 @@ class SnapshotsStep:
                 " or keys"
             )
 
-    def _make_marker(self, batch: Batch, plan: Plan) -> nw.LazyFrame[Any]:
-        """Return the marker of the version: one row."""
+    def add_marker(self, epoch: Epoch, plan: Plan) -> dict[str, Change]:
+        """Return the change that adds the marker of a version: one row."""
         marker = {
-            VERSION: batch.epoch.number,
+            VERSION: epoch.number,
             LABEL: plan.label,
             WATERMARK: plan.watermark,
             INPUTS: json.dumps(dict(plan.inputs), sort_keys=True),
             PLANNED_AT: plan.planned_at,
         }
-        return self.engine.frame([marker], MARKER)
+        return {self._table_name(MARKERS): Change(append=self.engine.frame([marker], MARKER))}

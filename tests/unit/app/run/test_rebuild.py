@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,14 @@ import pytest
 
 from headwater.app.run.sink_publisher import SinkPublisher
 from headwater.app.wiring.digest import digest_rebuild
-from headwater.domain.errors import EpochConflict, PipelineRebuilt, SinkChanged, SourceChanged, SourceUnavailable
+from headwater.domain.errors import (
+    EpochConflict,
+    PipelineRebuilt,
+    SinkChanged,
+    SourceChanged,
+    SourceUnavailable,
+    VersionNotFound,
+)
 from headwater.domain.ledger.generation import Generations, read_generations
 from headwater.domain.ports import Receipt, StreamSink
 from headwater.testing.trial import Trial
@@ -22,6 +30,7 @@ if TYPE_CHECKING:
     import narwhals as nw
 
     from headwater.app.run.rebuild import Rebuild
+    from headwater.app.run.report import EpochReport
     from headwater.domain.epoch.epoch import Publication
 
 
@@ -63,6 +72,10 @@ def recorded(rebuild: Rebuild) -> Generations:
     return read_generations(rebuild.runner.store, "ranked")
 
 
+def raise_unavailable(*_arguments: object) -> Any:
+    raise SourceUnavailable("the test has taken the store away")
+
+
 def lag(trial: Trial) -> str:
     """What `status` shows of the unread input."""
     (status,) = trial.open().status()
@@ -72,10 +85,66 @@ def lag(trial: Trial) -> str:
 def test_the_first_version_of_the_new_tables_has_none_before_it(trial: Trial) -> None:
     begun(trial).run(again=False)
     deployment = trial.open()
-    first = min(published.epoch.number for published in trial.publications("ranked"))
-    assert first > 0
-    assert deployment.diff("ranked.ranks", until=first).select("_row_kind", "contract").rows() == [("+I", 1)]
-    assert deployment.view("ranked.changes", at=first).select("row_kind", "contract").rows() == [("+I", 1)]
+    first = trial.publications("ranked")[0].epoch.number
+    rows = {("+I", 1), ("+I", 2)}
+    assert set(deployment.diff("ranked.ranks", until=first).select("_row_kind", "contract").rows()) == rows
+    assert set(deployment.view("ranked.changes", at=first).select("row_kind", "contract").rows()) == rows
+    assert [each.publication.epoch.number for each in deployment.upkeep("ranked").versions()] == [first]
+
+
+def test_no_number_or_time_of_before_the_switch_means_a_version_of_the_new_tables(trial: Trial) -> None:
+    trial.set("pipelines.ranked.order_by", '"signed"')
+    old = trial.open()
+    assert old.epoch("ranked") == 1
+    trial.set("pipelines.ranked.order_by", '"-signed"')
+    rebuild = begun(trial)
+    make, times = rebuild.make_twin, list[datetime]()
+
+    def run_old(report: EpochReport) -> None:
+        if not report.task:
+            times.append(trial.clock.now())
+            trial.clock.sleep(timedelta(minutes=1))
+        if len(times) == 1:
+            for contract in (3, 4, 5):
+                feed(trial, contract)
+            old.run(until_idle=True)
+
+    def make_twin(generation: int) -> Any:
+        twin = make(generation)
+        twin.report = run_old
+        return twin
+
+    rebuild.make_twin = make_twin
+    found = rebuild.run()
+    assert found
+    assert found.publication
+    assert (len(times), found.publication.epoch.number) == (5, 7)
+    new = trial.open()
+    for moment in (*range(7), *times):
+        with pytest.raises(VersionNotFound, match="before the rebuild"):
+            new.diff("ranked", after=moment)
+        with pytest.raises(VersionNotFound, match="before the rebuild"):
+            new.view("ranked", at=moment)
+
+
+def test_a_rebuild_that_is_killed_right_before_the_switch_publishes_its_first_epoch_again(trial: Trial) -> None:
+    trial.set("pipelines.ranked.order_by", '"signed"')
+    old = trial.open()
+    assert old.epoch("ranked") == 1
+    trial.set("pipelines.ranked.order_by", '"-signed"')
+    rebuild = begun(trial)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Generations, "switch", raise_unavailable)
+        with pytest.raises(SourceUnavailable):
+            rebuild.run()
+    for contract in (3, 4, 5):  # the old tables are opened again after a fault
+        feed(trial, contract)
+        old.run(until_idle=True)
+    found = begun(trial).run()
+    assert found
+    assert found.publication
+    assert found.publication.epoch.number == recorded(rebuild).first == 8  # 4 was that of the first try
+    assert len(trial.reader.view("ranked")) == 5
 
 
 def test_a_topic_with_the_rows_of_the_old_tables(trial: Trial) -> None:
@@ -107,7 +176,7 @@ def test_a_rebuild_that_is_stopped_is_resumed(trial: Trial) -> None:
     assert found
     assert (found.generation, found.former) == (2, 1)
     assert found.publication
-    assert found.publication.epoch.number == 3  # two epochs, behind 0 and 1 of the old tables
+    assert found.publication.epoch.number == 4  # two epochs, behind 0 and 1 of the old tables, and that of the switch
 
 
 def test_it_is_asked_for_by_the_settings_and_the_backend(trial: Trial) -> None:
@@ -164,7 +233,7 @@ def test_files_may_be_removed_after_they_were_read_again(trial: Trial) -> None:
     def make_twin(generation: int) -> Any:
         twin = make(generation)
         feed(trial, 3)
-        twin.report = lambda _report: min(folder.iterdir()).unlink() if twin.ledger.latest else None
+        twin.report = lambda report: None if report.task else min(folder.iterdir()).unlink()
         return twin
 
     rebuild.make_twin = make_twin

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count
 from typing import TYPE_CHECKING
 
@@ -10,9 +10,10 @@ import pytest
 
 from headwater.adapters.memory.store import MemoryStore
 from headwater.domain.epoch.epoch import OffsetRange, add_beginnings
-from headwater.domain.errors import EpochConflict, PipelineRebuilt
+from headwater.domain.errors import EpochConflict, PipelineRebuilt, VersionNotFound
 from headwater.domain.ledger.generation import Generations, read_generations, record_generations
 from headwater.domain.ledger.generation_store import GenerationStore
+from headwater.domain.ledger.label import Label
 from headwater.domain.ledger.record import Recorder
 from headwater.domain.ledger.writer import LedgerWriter
 from headwater.domain.table.change import Change
@@ -39,10 +40,10 @@ def writer(store: KeptStore, first: int = 0) -> LedgerWriter:
     return ledger
 
 
-def publish(ledger: LedgerWriter, *ids: int) -> None:
+def publish(ledger: LedgerWriter, *ids: int, watermark: datetime | None = None) -> None:
     latest = ledger.latest
     ledger.begin(OffsetRange(latest.offsets if latest else {"from": 7}, {"at": ids[-1]}))
-    ledger.publish(Change(merge=polars_frame([(id_,) for id_ in ids], SPEC.schema)), None)
+    ledger.publish(Change(merge=polars_frame([(id_,) for id_ in ids], SPEC.schema)), watermark)
 
 
 def ids(ledger: LedgerWriter) -> list[int]:
@@ -63,7 +64,7 @@ def test_a_switch_changes_what_a_name_means_in_new_stores_only() -> None:
     new = writer(GenerationStore(store).for_building("p", 2), first=1)
     publish(new, 3)
     assert (ids(writer(GenerationStore(store))), ids(new)) == ([1, 2], [3])
-    assert record(store, begun, begun.switch()) == Generations(2, 2, built="edited")
+    assert record(store, begun, begun.switch(1)) == Generations(2, 2, built="edited", first=1)
     switched = writer(GenerationStore(store))
     assert switched.latest
     assert (ids(switched), switched.latest.epoch.number) == ([3], 1)
@@ -74,6 +75,35 @@ def test_a_switch_changes_what_a_name_means_in_new_stores_only() -> None:
         with pytest.raises(PipelineRebuilt):
             refused.open()
     assert ids(writer(GenerationStore(store))) == [3]
+
+
+def test_readers_find_nothing_that_was_published_before_the_switch() -> None:
+    """The epochs of a rebuild have numbers and times that the old tables have, too."""
+    store = MemoryStore()
+    begun = record(store, Generations(), Generations().begin("edited"))
+    new = writer(GenerationStore(store).for_building("p", 2), first=3)
+    for id_ in (1, 2):
+        publish(new, id_, watermark=CLOCK.now())
+        CLOCK.sleep(timedelta(minutes=1))
+    built = new.known()
+    new.begin(OffsetRange({"at": 2}, {"at": 2}), "rebuilt", at_least=8)
+    first = new.publish(Change(), CLOCK.now())
+    record(store, begun, begun.switch(first.epoch.number))
+    ledger = writer(GenerationStore(store))
+    publish(ledger, 3, watermark=CLOCK.now())
+    assert [each.epoch.number for each in ledger.known()] == [9, 8, 4, 3]
+    assert (ledger.as_of_epoch(8), ledger.as_of_time(first.published_at), ledger.before(first)) == (first, first, None)
+    for number in (0, 3, 4, 7):
+        with pytest.raises(VersionNotFound, match=f"no epoch {number}; epoch 8 is the first one since it was rebuilt"):
+            ledger.as_of_epoch(number)
+    with pytest.raises(VersionNotFound, match="epoch 10; the newest is 9"):
+        ledger.as_of_epoch(10)
+    with pytest.raises(VersionNotFound, match="before the rebuild"):
+        ledger.as_of_time(built[0].published_at)
+    assert built[0].watermark
+    with pytest.raises(VersionNotFound, match="before the rebuild"):
+        ledger.as_of_label(Label(built[0].watermark), lambda each: each.watermark and Label(each.watermark))
+    assert ledger.find_epoch(4) == built[0]  # a view that reads the pipeline may have read it
 
 
 def test_near_the_switch_the_old_tables_are_not_written() -> None:

@@ -173,6 +173,7 @@ class TestExpected:
             pytest.param([(2, 3)], 3, [27, 42, 57], id="so late that it delays the next one"),
             pytest.param([(0, 10), (15, 15), (30, 30)], 31, [14, 29, 44], id="on time, whenever published"),
             pytest.param([(0, 1)], 20, [0, 25, 40], id="overdue: no input has changed"),
+            pytest.param([(0, 1), (0, 9)], 20, [0, 25, 40], id="published under two numbers by a rebuild"),
             pytest.param([(0, 10)], 20, [0, 10, 25], id="overdue: it may have begun when it was due"),
             pytest.param([(0, 60)], 110, [0, 0, 13.5], id="overdue, and slower than the schedule"),
             pytest.param([(0, 0), (2, 2), (4, 4)], 5, [1, 3, 5], id="off the schedule, faster"),
@@ -271,6 +272,19 @@ class TestVersions:
         trial.run()
         held = [lease.holder for name in ("info", "stock") for lease in trial.open().upkeep(name).leases()]
         assert set(held) == {"somebody"}
+
+    def test_the_version_of_a_rebuild_has_a_marker_under_the_number_by_which_it_is_read(self, tmp_path: Path) -> None:
+        with ExitStack() as exits:
+            trial = Trial(tmp_path, "memory", exits)
+            (tmp_path / "tags.csv").write_text("tag\nred\n", encoding="utf-8")
+            trial.deploy(SHOPS)
+            trial.feed("infos", ['{"shop": 1, "city": "Lisbon", "at": "2024-03-01T09:00:00Z"}'])
+            trial.feed("stocks", ['{"shop": 1, "items": 7, "at": "2024-03-01T10:00:00Z"}'])
+            trial.run()
+            assert trial.rebuild("dim")
+            newest = trial.reader.view("dim.markers")["version"].max()
+            assert newest == trial.reader.epoch("dim")
+            assert trial.reader.view("dim.cities", at=newest).rows() == [("Lisbon", 1)]
 
     def test_a_rebuild_leaves_the_leases_of_runs_alone(self, tmp_path: Path) -> None:
         with ExitStack() as exits:
