@@ -25,9 +25,8 @@ from .boundaries import Boundaries
 SEGMENT = "_segment"
 _WALL = "_wall"
 _NULLS = 2**62  # beyond any real segment; small enough that neighbours can be computed
-_FARTHEST = (
-    2.0**61
-)  # values beyond this number of segments share the first or the last one; NaN and the infinite the last
+_FARTHEST = 2.0**61
+"""Values beyond this number of segments share the first or the last one; NaN and infinite values are in the last."""
 
 
 @frozen
