@@ -164,9 +164,10 @@ class UndoLog:
             snapshot: the newest publication.
         """
         key = list(self.settings.key)
-        deleted = expired.filter(~nw.col(ADDS)).select(*key).unique()
-        marked = snapshot.read(self.tables.current.name, Matching(deleted)).filter(nw.col(DELETED)).select(*key)
-        later = snapshot.read(self.tables.recent.name, Matching(deleted)).join(
+        # The delete of an unknown key is an addition, see `PreviousImages`.
+        stored = snapshot.read(self.tables.current.name, Matching(expired.select(*key).unique()))
+        marked = self.engine.persist(stored.filter(nw.col(DELETED)).select(*key))
+        later = snapshot.read(self.tables.recent.name, Matching(marked)).join(
             expired.select(*self.tables.recent.key), on=list(self.tables.recent.key), how="anti"
         )
         return marked.join(later.select(*key).unique(), on=key, how="anti")

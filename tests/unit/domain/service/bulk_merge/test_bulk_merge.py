@@ -330,6 +330,18 @@ def test_a_chunk_after_the_load_must_be_younger_than_the_deletes_that_are_kept(p
         trial.run()
 
 
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_mark_of_a_deleted_row_expires_with_history(positioned: Trial, *, is_known: bool) -> None:
+    trial, day = positioned, 86_400
+    change(trial, "-D", 9 if is_known else 5, 20)
+    for second in (30, 2 * day, 4 * day):
+        change(trial, "+U", 7, second)
+        trial.run()
+    _, stored = trial.stored("accounts.current")
+    assert [row["id"] for row in stored.filter(nw.col("_deleted")).collect(backend="polars").rows(named=True)] == []
+    assert [row[0] for row in rows(trial)] == ([1, 7] if is_known else [1, 7, 9])
+
+
 @pytest.mark.parametrize("files", [1, 2])
 def test_deletes_by_which_a_chunk_was_accepted_do_not_expire_with_it(positioned: Trial, files: int) -> None:
     trial = positioned
