@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from datetime import time
 from decimal import Decimal, InvalidOperation
 from functools import lru_cache, partial
 from io import BytesIO
@@ -78,15 +77,17 @@ def _of_any_year(kind: str, micros: int, end: str = "", length: int | None = Non
     return read_time
 
 
-def _within_a_day(kind: str, a_second: int) -> Callable[..., time]:
-    """A reader of times of a day; fastavro takes some numbers below 0 for other times."""
+def _of_any_length(kind: str, a_second: int) -> Callable[..., Any]:
+    """A reader of times that gives a text for those that no day has: fastavro takes some below 0 for other times."""
     read = LOGICAL_READERS[kind]
 
-    def read_time(number: int, schema: dict[Any, Any] | None = None, more: Any = None) -> time:
-        if not 0 <= number < 86_400 * a_second:
-            raise ValueError(f"{number} is not a time of a day")
-        found: time = read(number, schema, more)
-        return found
+    def read_time(number: int, schema: dict[Any, Any] | None = None, more: Any = None) -> Any:
+        if 0 <= number < 86_400 * a_second:
+            return read(number, schema, more)
+        seconds, rest = divmod(abs(number), a_second)
+        text = f"{seconds // 3_600:02}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+        micros = f".{rest * 1_000_000 // a_second:06}" if rest else ""
+        return f"{'-' if number < 0 else ''}{text}{micros}"
 
     return read_time
 
@@ -98,8 +99,8 @@ for _unit, _micros in (("millis", 1_000), ("micros", 1)):
     for _kind, _end in (("timestamp", "Z"), ("local-timestamp", "")):
         _name = f"{_kind}-{_unit}"
         LOGICAL_READERS[f"long-{_OWN}{_name}"] = _of_any_year(f"long-{_name}", _micros, _end)
-LOGICAL_READERS[f"int-{_OWN}time-millis"] = _within_a_day("int-time-millis", 1_000)
-LOGICAL_READERS[f"long-{_OWN}time-micros"] = _within_a_day("long-time-micros", 1_000_000)
+LOGICAL_READERS[f"int-{_OWN}time-millis"] = _of_any_length("int-time-millis", 1_000)
+LOGICAL_READERS[f"long-{_OWN}time-micros"] = _of_any_length("long-time-micros", 1_000_000)
 
 
 @define(eq=False)
