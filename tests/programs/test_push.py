@@ -471,6 +471,19 @@ class TestTwoProgramsAndOneSource:
         self.push_again(other, 2)
         assert self.states(other) == [{"a", "b", "c"}] * 2
 
+    def test_a_number_that_both_give_to_one_pipeline(self, program: Callable[..., Headwater]) -> None:
+        first, other = program().pipeline("one"), program()
+        assert first.push(rows((1, "a")), number=0)
+        for _ in range(2):
+            with pytest.raises(EpochConflict) as refused:
+                other.pipeline("one").push(rows((2, "b")), number=0)
+            assert "no pipeline published this frame: push it again, without a number or with number=1" in (
+                refused.value.__notes__
+            )
+        assert other.pipeline("one").push(rows((2, "b")), number=1)
+        assert not other.pipeline("one").push(rows((2, "b")), number=1)
+        assert set(other.view("one")["state"]) == {"a", "b"}
+
     def test_a_program_that_was_started_again_repeats_its_frame(
         self, program: Callable[..., Headwater], monkeypatch: pytest.MonkeyPatch
     ) -> None:

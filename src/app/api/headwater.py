@@ -155,7 +155,7 @@ class Headwater(Declarations, ViewReader):
 
     def pipeline(self, name: str) -> Pipeline:
         """Return a handle on one pipeline; `ConfigError` is raised if there is none of that name."""
-        return Pipeline(self._runner(name), lambda: self._container.base)
+        return Pipeline(self._runner(name), lambda: self._container.base, self._pushes.push_to)
 
     def run(self, pipelines: Iterable[str] | None = None, *, until_idle: bool = False) -> None:
         """Run pipelines, by default all of them, until `stop` or (with `until_idle`) until their sources are drained.
@@ -376,7 +376,8 @@ class Headwater(Declarations, ViewReader):
 
     def _for_programs(self, pipeline: str) -> Pipeline:
         """A handle on the pipeline whose frames are those that programs get."""
-        return Pipeline(self._runner(pipeline).for_programs(), lambda: self._container.base_for_programs)
+        runner, base = self._runner(pipeline).for_programs(), lambda: self._container.base_for_programs
+        return Pipeline(runner, base, self._pushes.push_to)
 
     def _take(self, draft: Draft) -> None:
         """See `Declarations`. The pipelines that have been started stay as they are."""

@@ -64,10 +64,12 @@ class Pipeline(InProcess):
     Args:
         runner: runs it.
         base: reads base files only; raises `NotSupported` if the backend's tables have no log next to them.
+        push_to: pushes a frame to a pipeline, and knows which pushes of the program have failed; see `Pushes`.
     """
 
     runner: Runner
     _base: Callable[[], BaseReading]
+    _push_to: Callable[[Pipeline, Any, int | None], bool]
 
     @property
     def name(self) -> str:
@@ -107,7 +109,8 @@ class Pipeline(InProcess):
         Returns:
             True if this call has published an epoch; False if the number was published before.
         """
-        return self.hand_over(PushedFrame(frame, number))
+        with self.runner.turn:
+            return self._push_to(self, frame, number)
 
     def hand_over(self, frame: PushedFrame) -> bool:
         """Make a frame the next epoch of the pipeline; see `push`, and `Source.push`."""

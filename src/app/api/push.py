@@ -48,25 +48,29 @@ class _Pending:
 class Pushes:
     """The pushes of a program. All pipelines that read a source take a frame with the same number."""
 
-    _pending: dict[str, _Pending] = field(init=False, factory=dict)
-    """By source, the last frame if its push has ended with an error; some pipelines may have it."""
+    _pending: dict[tuple[str, ...], _Pending] = field(init=False, factory=dict)
+    """By pipelines, the last frame if its push to them has ended with an error; some of them may have it."""
+
+    def push_to(self, reader: Pipeline, frame: Any, number: int | None) -> bool:
+        """Push a frame to one pipeline; see `Pipeline.push`."""
+        return self.push("", (reader,), frame, number)
 
     def push(self, source: str, readers: Sequence[Pipeline], frame: Any, number: int | None) -> bool:
         """Push a frame to the pipelines that read a source; see `Headwater.push`."""
         if number is None and len(readers) == 1:  # it knows whether the push that failed is published
-            published = readers[0].push(frame)
-            self._pending.pop(source, None)
+            published = readers[0].hand_over(PushedFrame(frame, None))
+            self._pending.pop(_names(readers), None)
             return published
         with hold(frame) if len(readers) > 1 else nullcontext(frame) as rows:
             if number is None:
-                return self._push(source, readers, rows, _Pending(self._next_number(source, readers)), claimed=False)
-            wanted, failed = whole_number(number), self._pending.get(source)
+                return self._push(readers, rows, _Pending(self._next_number(source, readers)), claimed=False)
+            wanted, failed = whole_number(number), self._pending.get(_names(readers))
             if failed and failed.number == wanted:
-                return self._push(source, readers, rows, failed, claimed=False)
-            return self._push(source, readers, rows, _Pending(wanted), claimed=not (failed and failed.conflict))
+                return self._push(readers, rows, failed, claimed=False)
+            return self._push(readers, rows, _Pending(wanted), claimed=not (failed and failed.conflict))
 
-    def _push(self, source: str, readers: Sequence[Pipeline], rows: Any, pending: _Pending, *, claimed: bool) -> bool:
-        self._pending[source] = pending
+    def _push(self, readers: Sequence[Pipeline], rows: Any, pending: _Pending, *, claimed: bool) -> bool:
+        self._pending[_names(readers)] = pending
         try:
             published = [pending.push(each, rows, claimed=claimed) for each in readers]
         except BaseException as error:  # also Ctrl-C: the others have published
@@ -75,7 +79,7 @@ class Pushes:
             if pending.having or _taken(lacking, pending):
                 error.add_note(_remedy(readers, pending, lacking))
             raise
-        del self._pending[source]
+        del self._pending[_names(readers)]
         return any(published)
 
     def _next_number(self, source: str, readers: Sequence[Pipeline]) -> int:
@@ -84,7 +88,7 @@ class Pushes:
         If it is not the same, the frame may be the repeat of one that failed in some of them: others would count it
         twice. A single reader is not asked: it knows whether the push that failed is published.
         """
-        last, failed = {each.name: each.last_frame[0] for each in readers}, self._pending.get(source)
+        last, failed = {each.name: each.last_frame[0] for each in readers}, self._pending.get(_names(readers))
         newest, lacking = max(last.values()), failed.lacking(readers) if failed else last
         if failed and not lacking:
             raise published_with_error(failed.number, newest)
@@ -103,6 +107,10 @@ class Pushes:
             f"not all pipelines that read source {source!r} have published the same frames; their last numbers:"
             f" {stand}. {remedy}. To push a new frame, give number={newest + 1}"
         )
+
+
+def _names(readers: Sequence[Pipeline]) -> tuple[str, ...]:
+    return tuple(each.name for each in readers)
 
 
 def _remedy(readers: Sequence[Pipeline], pending: _Pending, lacking: Mapping[str, int]) -> str:
