@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
@@ -11,6 +12,7 @@ class HeadwaterError(Exception):
 
 
 _NAMED = 3
+_HINT = re.compile(r",? \(set [A-Z_]+=1[^)]*\)")
 
 
 def name_some(names: Sequence[str]) -> str:
@@ -23,8 +25,12 @@ def name_some(names: Sequence[str]) -> str:
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, without the inside of a library."""
-    return str(error).partition("\n")[0]
+    """What an error says, without the inside of a library, and without its hint at a variable to set.
+
+    >>> first_line(OSError("no such file: a.csv (set POLARS_VERBOSE=1 to see full path)"))
+    'no such file: a.csv'
+    """
+    return _HINT.sub("", str(error).partition("\n")[0])
 
 
 @contextmanager

@@ -157,7 +157,7 @@ class TestHelp:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ([], "Missing command"),
+            (["-q"], "Missing command"),
             (["shw"], "No such command 'shw'"),
             (["show", "--limt", "3"], "No such option"),
             (["show", "deploy.toml"], "Missing argument"),
@@ -168,10 +168,13 @@ class TestHelp:
     def test_wrong_usage(self, capsys: pytest.CaptureFixture[str], arguments: list[str], message: str) -> None:
         code, out, err = usage(arguments, capsys)
         assert (code, out) == (2, "")
-        command = " ".join(["headwater", *arguments[:1]]) if arguments != ["shw"] else "headwater"
+        command = " ".join(["headwater", *arguments[:1]]) if arguments[0] not in ("shw", "-q") else "headwater"
         assert err.startswith(f"Usage: {command} ")
         assert f"\n{command}: error: " in err
         assert message in err
+
+    def test_no_command_prints_the_help(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert usage([], capsys) == usage(["--help"], capsys)
 
 
 class TestCompletion:

@@ -482,8 +482,8 @@ def test_refuses_csv_without_its_columns(engine: Engine, tmp_path: Path, header:
         ("x int", pa.large_string(), "1", "'x' is string, which int cannot hold"),
         ("x int", pa.uint32(), 1, "'x' is uint32, which int .*; or declare it as bigint in `schema`"),
         ("x int", pa.time64("us"), 1, r"'x' is time64\[us\], which int .*allowed: tinyint, smallint, int$"),
-        ("y int", pa.int32(), 1, "column 'y' must exist exactly once; it has: x$"),
-        ("X int", pa.int32(), 1, "column 'X' must exist exactly once; it has: x; did you mean 'x'"),
+        ("y int", pa.int32(), 1, "column 'y' is missing; it has: x$"),
+        ("X int", pa.int32(), 1, "column 'X' is missing; it has: x; did you mean 'x'"),
     ],
 )
 def test_refuses_parquet_of_other_types(

@@ -289,4 +289,4 @@ def _utf8(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError as error:
-        raise Undecodable(f"no UTF-8: {error.reason} at byte {error.start}") from error
+        raise Undecodable(f"not UTF-8: {error.reason} at byte {error.start}") from error

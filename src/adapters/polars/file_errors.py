@@ -45,7 +45,7 @@ def explain_read_errors(path: Path | str | None = None) -> Iterator[None]:
         if not str(error).startswith(_PARQUET):
             raise
         if _DISK in str(error):
-            raise StoreUnavailable(f"stored rows cannot be reached just now: {what}: {error}") from error
+            raise StoreUnavailable(f"stored rows cannot be reached just now: {what}: {first_line(error)}") from error
         raise _damaged(what, error) from error
     except pa.ArrowException as error:
         raise _damaged(what, error) from error
@@ -67,7 +67,7 @@ def explain_write_errors(path: Path) -> Iterator[None]:
     except (OSError, pl.exceptions.ComputeError) as error:
         path.unlink(missing_ok=True)
         raise StoreUnavailable(
-            f"cannot write {path}: {error}; look at the disk and its free space, and who may write"
+            f"cannot write {path}: {first_line(error)}; look at the disk and its free space, and who may write"
         ) from error
 
 
@@ -76,7 +76,7 @@ def _of_system(what: str, error: OSError) -> TableDamaged | StoreUnavailable:
         return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {_reason(error)}")
     if error.errno is None:  # PyArrow raises such errors for content that it cannot read
         return _damaged(what, error)
-    return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {error}")
+    return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {first_line(error)}")
 
 
 def _reason(error: OSError) -> str:
@@ -86,4 +86,4 @@ def _reason(error: OSError) -> str:
 
 
 def _damaged(what: str, error: Exception) -> TableDamaged:
-    return TableDamaged(f"{what} cannot be read ({error}); put it back from a backup")
+    return TableDamaged(f"{what} cannot be read ({first_line(error)}); put it back from a backup")

@@ -49,10 +49,10 @@ def check_columns(there: pa.Schema, what: str, spec: RecordSpec) -> None:
         if column.name in spec.optional and column.name not in there.names:
             continue
         if there.names.count(column.name) != 1:
-            near = "" if column.name in there.names else did_you_mean(column.name, there.names)
-            raise BadInput(
-                f"{what}: column {column.name!r} must exist exactly once; it has: {', '.join(there.names)}{near}"
-            )
+            twice = column.name in there.names
+            fault = "must exist exactly once" if twice else "is missing"
+            near = "" if twice else did_you_mean(column.name, there.names)
+            raise BadInput(f"{what}: column {column.name!r} {fault}; it has: {', '.join(there.names)}{near}")
         if misfit := _misfit(there.field(column.name).type, column.type, column.name):
             place, found, wanted = misfit
             if found is None:

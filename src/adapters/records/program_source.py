@@ -199,8 +199,8 @@ class ProgramSource(StreamSource):
         raise NotSupported("reporting its end", _KIND, "let its program say where it starts")
 
     def lag(self, after: Offsets | None) -> str:  # noqa: ARG002 - the port's
-        """Unknown: only the program knows what comes next."""
-        return "a lag that its program knows"
+        """Empty: only the program knows what comes next."""
+        return ""
 
     def frame_of(self, offsets: OffsetRange) -> ProgramFrame:
         """The frame of a range, which `plan` has returned."""

@@ -53,14 +53,14 @@ def status_of(runner: Runner, latency: Latency) -> PipelineStatus:
     )
 
 
-def _lag(runner: Runner, latest: Publication | None) -> str:
-    """The unread input, and what else keeps the tables from what they will be."""
+def _lag(runner: Runner, latest: Publication | None) -> str | None:
+    """The unread input, and what else keeps the tables from what they will be; None if nothing is known of it."""
     try:
         lag = runner.source.lag(latest.offsets if latest else None)
     except HeadwaterError as error:
         lag = f"unknown: {error}"
     loading = "its history is being loaded" if is_loading(runner.ledger, runner.service) else ""
-    return "; ".join(filter(None, (lag, loading, describe_unfinished(runner))))
+    return "; ".join(filter(None, (lag, loading, describe_unfinished(runner)))) or None
 
 
 def _count_dead_letters(runner: Runner, snapshot: Snapshot) -> int:

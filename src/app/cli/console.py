@@ -104,7 +104,7 @@ def _fields(report: EpochReport) -> dict[str, Any]:
         "repeats": report.repeats,
         "written": report.written,
         "watermark": moment(report.watermark) if report.watermark else None,
-        "waiting": report.lag,
+        "waiting": report.lag or None,
         "task": report.task,
         "engine": report.engine,
         "seconds": {name: round(seconds, 3) for name, seconds in report.seconds.items()},

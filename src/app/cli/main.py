@@ -92,8 +92,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     _tell_allocators()
     atexit.register(gc.freeze)  # or Python looks for garbage among all objects once more: a fifth of a short command
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[MessageHandler()])
+    given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        with COMMANDS.make_context("headwater", list(sys.argv[1:] if arguments is None else arguments)) as context:
+        with COMMANDS.make_context("headwater", given or ["--help"]) as context:
             return _invoke(context)
     except click.exceptions.Exit as ended:
         raise SystemExit(ended.exit_code) from ended

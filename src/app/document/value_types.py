@@ -203,6 +203,8 @@ def flatten(table: dict[str, Any]) -> dict[str, Any]:
 
 
 def _choice(value: Any, allowed: tuple[str, ...]) -> str:
+    if not allowed:
+        raise ConfigError(f"{value!r} is unknown; none is declared")
     if value not in allowed:
         raise ConfigError(f"{value!r} is unknown; allowed: {', '.join(allowed)}{did_you_mean(value, allowed)}")
     return str(value)

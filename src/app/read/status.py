@@ -20,7 +20,8 @@ class PipelineStatus:
     Args:
         pipeline: its name.
         publication: the newest one; None if nothing is published yet, or it cannot be read.
-        lag: the unread input of the source, as text, or why it is unknown; None if the status cannot be read.
+        lag: the unread input of the source, as text, or why it is unknown; None if the status cannot be read, and of a
+            source that a program feeds.
         dead_letters: their number; None if the status cannot be read.
         latency: expected and measured time until a record can be read.
         bookkeeping: rows that are stored only for a time (`Service.bookkeeping`).

@@ -19,7 +19,8 @@ def progress(report: EpochReport) -> str:
     """Format an epoch in one line: rows in if it read a source, rows written, watermark, lag, and seconds by phase."""
     dead = f" ({report.dead_letters:,} to the dead letters)" if report.dead_letters else ""
     again = f" ({_count(report.repeats, 'repeat')} skipped)" if report.repeats else ""
-    waiting = report.task or f"{report.lag} waiting"
+    waiting = report.task or (f"{report.lag} waiting" if report.lag else "")
+    after = f", {waiting}" if waiting else ""
     phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     engine = f" on {report.engine}" if report.engine else ""
     if passed_over := sum(report.passed_over.values()):
@@ -27,7 +28,7 @@ def progress(report: EpochReport) -> str:
     read = "" if report.task and not (report.rows or dead or again) else f"{report.rows:,} rows in{dead}{again}, "
     return (
         f"{report.epoch.pipeline} epoch {report.epoch.number}: {read}{report.written:,} written,"
-        f" watermark {moment(report.watermark)}, {waiting}, {sum(report.seconds.values()):.2f} s{engine} ({phases})"
+        f" watermark {moment(report.watermark)}{after}, {sum(report.seconds.values()):.2f} s{engine} ({phases})"
     )
 
 

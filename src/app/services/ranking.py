@@ -53,6 +53,7 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
         _check_signs(table, schema)
         table.check_columns("group", schema)
         table.check_columns("id", schema)
+        _check_directions(table, schema)
         table.check_columns("order_by", schema, [order_by])
         table.check_columns("tie_break", schema, [name.removeprefix("-") for name in table["tie_break"]])
         _check_segments(table, schema, order_by)
@@ -84,6 +85,16 @@ def _check_signs(table: Section, schema: Schema) -> None:
                     " schema of the source",
                     key,
                 )
+
+
+def _check_directions(table: Section, schema: Schema) -> None:
+    """Refuse the words of SQL for a direction, such as ``placed desc``; the message has the text to write."""
+    for key, texts in (("order_by", [table["order_by"]]), ("tie_break", table["tie_break"])):
+        for text in texts:
+            name, _, word = text.rpartition(" ")
+            if text not in schema and name in schema and word.lower() in ("asc", "desc"):
+                wanted = f"-{name}" if word.lower() == "desc" else name
+                raise table.error(f"{text!r}: write {wanted!r}; a leading - means descending", key)
 
 
 def _check_old_images(table: Section, source: SourceSettings) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from ...domain.ports import StreamSource
@@ -41,7 +42,13 @@ class FilesKind(SourceKind[FilesInput]):
         if table["max_rows_per_epoch"] is not None and table["format"] != "parquet":
             message = f"rows of {table['format']} files are not counted before they are read; set max_bytes_per_epoch"
             raise table.error(message, "max_rows_per_epoch")
-        return FilesInput(**{**table.fields(FilesInput), "path": table.resolve_key("path")})
+        path = table.resolve_key("path")
+        if not Path(path).is_dir() and (Path(path).is_file() or {*"*?["} & {*table["path"]}):
+            what = "a file" if Path(path).is_file() else "a pattern"
+            raise table.error(
+                f"{table['path']!r} is {what}, not a folder; name the folder, all files of it are read", "path"
+            )
+        return FilesInput(**{**table.fields(FilesInput), "path": path})
 
     def open_polars(self, settings: FilesInput, records: RecordSpec, backend: str) -> StreamSource:
         from ...adapters.files.polars_source import PolarsFileSource

@@ -216,10 +216,11 @@ class Mark:
             EpochConflict: `sequence` is not `newest` + 1.
         """
         if not self.follows(newest):
+            made = f"commit {self.sequence} has been made already"
+            fault = made if self.sequence <= newest else f"its newest commit is {newest} again"
             raise EpochConflict(
-                f"table {table}: commit {self.sequence} was to be made, but the newest is {newest}: another writer"
-                f" is at work on pipeline {self.epoch.pipeline!r}; nothing was changed. Let one run at a time write a"
-                " pipeline"
+                f"table {table}: {fault}: another writer is at work on pipeline {self.epoch.pipeline!r}; nothing was"
+                " changed. Let one run at a time write a pipeline"
             )
 
     def to_json(self) -> str:

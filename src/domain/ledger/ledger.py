@@ -16,6 +16,7 @@ import narwhals as nw
 from attrs import define, evolve, field, frozen
 
 from ..epoch.epoch import Epoch, Mark, Offsets, Place, Publication, Shortcut
+from ..epoch.watermark import format_time
 from ..errors import ConfigError, EpochConflict, HeadwaterError, TableDamaged, VersionExpired, VersionNotFound
 from ..ports import BaseReading, Clock, Commit, Version, VersionedStore
 from ..table.change import Matching
@@ -299,7 +300,7 @@ class Ledger:
         for publication in self._search(lambda shortcut: shortcut.earliest > moment, self.first_seen):
             if publication.published_at <= moment:
                 return publication
-        raise self._not_found(f"had published nothing by {moment.isoformat()}")
+        raise self._not_found(f"had published nothing by {format_time(moment)}")
 
     def as_of_label(self, label: Label, of: Callable[[Publication], Label | None]) -> Publication:
         """The latest publication with a label.

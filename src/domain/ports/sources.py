@@ -151,7 +151,10 @@ class SourceReports(Protocol):
 
     @abstractmethod
     def lag(self, after: Offsets | None) -> str:
-        """The amount of unread input after these offsets, for display, with its unit (``3 files``, ``12 records``)."""
+        """The amount of unread input after these offsets, for display, with its unit (``3 files``, ``12 records``).
+
+        Empty if the source cannot know it.
+        """
 
     @property
     def trouble(self) -> tuple[str, ...]:

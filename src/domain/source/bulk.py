@@ -175,7 +175,8 @@ class BulkGroup(Source):
     def lag(self, after: Offsets | None) -> str:
         so_far = after or {}
         chunks = self.bulk.lag(so_far.get(BULK))
-        return f"{self.changelog.lag(so_far.get(CHANGELOG))}{', bulk: ' + chunks if chunks else ''}"
+        changes = self.changelog.lag(so_far.get(CHANGELOG))
+        return ", ".join(filter(None, (changes, f"bulk: {chunks}" if chunks else "")))
 
     def alarms(self, after: Offsets | None, now: Now) -> Iterable[Alarm]:
         """The chunks that cannot be read."""

@@ -137,7 +137,8 @@ class TopicGroup(Source):
 
     def lag(self, after: Offsets | None) -> str:
         so_far = after or {}
-        return ", ".join(f"{topic}: {member.lag(so_far.get(topic))}" for topic, member in self.members.items())
+        lags = {topic: member.lag(so_far.get(topic)) for topic, member in self.members.items()}
+        return ", ".join(f"{topic}: {lag}" for topic, lag in lags.items() if lag)
 
     def _passed_over(self) -> Mapping[str, int]:
         return sum((Counter(member.passed_over()) for member in self.members.values()), Counter())

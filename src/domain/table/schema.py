@@ -10,7 +10,7 @@ import narwhals as nw
 from attrs import field, frozen
 from narwhals.dtypes import DType
 
-from ..errors import ConfigError
+from ..errors import ConfigError, did_you_mean
 
 _ALIASES = {
     "byte": "tinyint",
@@ -23,6 +23,21 @@ _ALIASES = {
     "dec": "decimal",
     "timestamp_ltz": "timestamp",
 }
+_ELSEWHERE = {
+    "text": "string",
+    "str": "string",
+    "object": "string",
+    "datetime": "timestamp",
+    "datetime64": "timestamp",
+    "int8": "tinyint",
+    "int16": "smallint",
+    "int32": "int",
+    "int64": "bigint",
+    "float32": "float",
+    "float64": "double",
+    "bytes": "binary",
+}
+"""The names of types in other systems, for messages only."""
 _NARWHALS: dict[str, DType] = {
     "tinyint": nw.Int8(),
     "smallint": nw.Int16(),
@@ -95,7 +110,8 @@ class DataType:
             return cls("string")
         if word in _NARWHALS:
             return cls(word)
-        raise ConfigError(f"unknown column type {ddl!r}; known: {_known()}")
+        near = did_you_mean(_ELSEWHERE.get(head, head), [*_NARWHALS, *_ALIASES])
+        raise ConfigError(f"unknown column type {ddl!r}; known: {_known()}{near}")
 
     @classmethod
     def array(cls, element: DataType) -> DataType:

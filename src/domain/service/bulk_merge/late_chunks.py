@@ -8,7 +8,7 @@ from datetime import datetime
 import narwhals as nw
 from attrs import evolve, frozen
 
-from ...epoch.watermark import instant, newest_of
+from ...epoch.watermark import format_time, instant, newest_of
 from ...errors import BadInput
 from ...ledger.ledger import Snapshot
 from ...source.transactions import AT
@@ -87,9 +87,9 @@ class LateChunks:
             if earliest is None or earliest - deletes_from < self.settings.delay:
                 written, remedy = "without a search_ts", _SEARCH_TS_REMEDY
                 if earliest is not None:
-                    written, remedy = f"of {earliest.isoformat()}", ""
+                    written, remedy = f"of {format_time(earliest)}", ""
                 raise BadInput(
                     f"chunk {number} ({written}) came after the load was done. It may have rows that were deleted"
-                    f" since it was written: only deletes after {deletes_from.isoformat()} are known. Remove its file,"
+                    f" since it was written: only deletes after {format_time(deletes_from)} are known. Remove its file,"
                     f" and send its rows as changes; or load the whole table with another pipeline name{remedy}"
                 )

@@ -366,7 +366,7 @@ def test_a_notebook_shows_what_is_declared_and_how_it_stands() -> None:
     assert "<td>rank</td><td>ranking</td><td>source &lt;visits&gt;</td><td>ranks, top" in page
     status = headwater.status()
     assert [each.pipeline for each in status] == ["rank"]
-    assert (len(status), status[0].lag, status[:1]) == (1, "a lag that its program knows", (status[0],))
+    assert (len(status), status[0].lag, status[:1]) == (1, None, (status[0],))
     assert "<td>rank</td><td></td>" in status._repr_html_()
     assert [line.split()[0] for line in str(status).splitlines()] == ["pipeline", "--------", "rank"]
     assert "engine" not in status.columns.names

@@ -671,3 +671,40 @@ def test_a_unit_of_times_is_for_texts(form: str, tmp_path: Path) -> None:
         records = load(file).sources["s"].records
         assert records is not None
         assert records.changes.time_unit == "ms"
+
+
+@pytest.mark.parametrize(
+    ("path", "order_by", "why"),
+    [
+        ("in", "at desc", r"pipelines.p.order_by: 'at desc': write '-at'; a leading - means descending"),
+        ("in", "at ASC", r"pipelines.p.order_by: 'at ASC': write 'at'; a leading - means descending"),
+        ("in/*.json", "at", r"sources.s.path: 'in/\*.json' is a pattern, not a folder; name the folder"),
+        ("deploy.toml", "at", r"sources.s.path: 'deploy.toml' is a file, not a folder; name the folder"),
+    ],
+)
+def test_what_is_written_in_another_way(path: str, order_by: str, why: str, tmp_path: Path) -> None:
+    file = tmp_path / "deploy.toml"
+    file.write_text(
+        f"""
+        [backend]
+        name = "memory"
+        [sources.s]
+        kind = "files"
+        path = "{path}"
+        schema = "id bigint, at timestamp"
+        [pipelines.p]
+        service = "ranking"
+        source = "s"
+        group = ["id"]
+        id = ["id"]
+        order_by = "{order_by}"
+        """
+    )
+    with pytest.raises(ConfigError, match=why):
+        load(file)
+
+
+def test_a_source_where_none_is_declared(refusal) -> None:
+    ranking = 'service = "ranking"\nsource = "s"\ngroup = ["g"]\nid = ["g"]\norder_by = "g"\n'
+    told = refusal(f'[backend]\nname = "memory"\n[pipelines.p]\n{ranking}')
+    assert told.endswith("pipelines.p.source: 's' is unknown; none is declared")

@@ -109,3 +109,18 @@ def test_no_table_has_a_nested_key() -> None:
     with pytest.raises(ConfigError, match=r"table p\.t: key column 'tags' is a array<string>, and nested values"):
         TableSpec("p.t", schema, ("id", "tags"))
     assert TableSpec("p.t", schema, ("id",)).schema == schema
+
+
+@pytest.mark.parametrize(
+    ("word", "meant"),
+    [
+        ("text", "string"),
+        ("datetime", "timestamp"),
+        ("Int64", "bigint"),
+        ("float64", "double"),
+        ("tiemstamp", "timestamp"),
+    ],
+)
+def test_a_type_of_another_system_has_its_name_here(word: str, meant: str) -> None:
+    with pytest.raises(ConfigError, match=f"did you mean '{meant}'"):
+        Schema.parse(f"a {word}")
