@@ -13,7 +13,15 @@ from functools import partial
 from attrs import define, evolve, field, frozen
 
 from ...domain.epoch.epoch import OffsetRange, Publication
-from ...domain.errors import ConfigError, HeadwaterError, SinkChanged, SourceChanged, add_place
+from ...domain.errors import (
+    ConfigError,
+    HeadwaterError,
+    SchemaConflict,
+    SinkChanged,
+    SourceChanged,
+    TableDamaged,
+    add_place,
+)
 from ...domain.ledger.generation import Generations, read_generations, record_generations
 from ...domain.ledger.ledger import Ledger, find_no_change
 from ...domain.ledger.record import Recorder
@@ -87,7 +95,7 @@ class Rebuild:
             HeadwaterError: an epoch failed; the old tables stay, and the call can be repeated.
         """
         self._open()
-        if self._there.built == self.settings and self._there.building is None and not again:
+        if not again and self._is_built():
             return self._current()
         twin = self._begin()
         self._drain(twin)
@@ -124,6 +132,16 @@ class Rebuild:
                 " nothing to rebuild: `headwater run` builds them"
             )
         return latest
+
+    def _is_built(self) -> bool:
+        """Whether the current tables were built with these settings, and a run continues them: others may have run."""
+        if self._there.built != self.settings or self._there.building is not None:
+            return False
+        try:
+            self.runner.open_ledger(self.runner.tables)
+        except (ConfigError, SchemaConflict, TableDamaged):  # their remedy is a rebuild
+            return False
+        return True
 
     def _current(self) -> Rebuilt:
         return Rebuilt(self._there.current, None, self._old.latest)

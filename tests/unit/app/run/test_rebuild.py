@@ -14,6 +14,7 @@ from headwater.app.wiring.digest import digest_rebuild
 from headwater.domain.errors import (
     EpochConflict,
     PipelineRebuilt,
+    SchemaConflict,
     SinkChanged,
     SourceChanged,
     SourceUnavailable,
@@ -182,6 +183,23 @@ def test_a_rebuild_that_is_stopped_is_resumed(trial: Trial) -> None:
 def test_it_is_asked_for_by_the_settings_and_the_backend(trial: Trial) -> None:
     """Of Hudi, the name of the backend decides the type of the tables, which a run does not change."""
     assert begun(trial).settings == digest_rebuild(trial.deployment(), "ranked")
+
+
+def test_it_is_built_again_if_it_was_continued_with_settings_that_cannot_be_undone(trial: Trial) -> None:
+    assert begun(trial).run()
+    trial.set("sources.contracts.schema", '"project bigint, contract bigint, signed timestamp, more bigint"')
+    feed(trial, 3)
+    trial.run()
+    trial.set("sources.contracts.schema", '"project bigint, contract bigint, signed timestamp"')
+    with pytest.raises(SchemaConflict, match="headwater rebuild"):
+        trial.run()
+    found = begun(trial).run()
+    assert found
+    assert (found.generation, found.former) == (3, 2)
+    trial.run()
+    found = begun(trial).run()
+    assert found
+    assert (found.generation, found.former) == (3, None)
 
 
 def test_after_a_fault_near_the_switch_the_old_tables_are_written_again(trial: Trial) -> None:
