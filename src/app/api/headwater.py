@@ -66,7 +66,7 @@ class Headwater(Declarations, ViewReader):
         alerts: where a run sends what an operator should know.
         telemetry: where traces and metrics go.
         environ: environment variables that override settings; those of the process if not set.
-        report: called with each published epoch; by default it logs a line at level INFO.
+        report: called with each published epoch, but not by a rebuild; by default it logs a line at level INFO.
         more: other settings of the backend.
 
     Raises:
@@ -335,9 +335,9 @@ class Headwater(Declarations, ViewReader):
         self._container.renew_stores()
         return found
 
-    def prepare_rebuild(self, pipeline: str) -> Rebuild:
-        """Create the rebuild that `rebuild` runs."""
-        make = partial(self._container.runner, pipeline, self._report, self._runner, self._telemetry.watch)
+    def prepare_rebuild(self, pipeline: str, report: Callable[[EpochReport], None] = log_progress) -> Rebuild:
+        """Create the rebuild that `rebuild` runs; `report` is called with its epochs, which nobody can read yet."""
+        make = partial(self._container.runner, pipeline, report, self._runner, self._telemetry.watch)
         inputs = [self._runner(name) for name in find_inputs(self.deployment.pipelines[pipeline])]
         return Rebuild(self._runner(pipeline), make, digest_rebuild(self.deployment, pipeline), inputs)
 

@@ -24,7 +24,8 @@ def rebuild(*, config: str, pipeline: str, again: bool, cancel: bool) -> None:
     with open_durable(config, report) as headwater:
         headwater.start([pipeline])  # Spark takes over the interrupt signal when it starts
         with graceful_stop(headwater, "this epoch"), bars:
-            found = headwater.rebuild(pipeline, again=again, cancel=cancel)
+            prepared = headwater.prepare_rebuild(pipeline, report)
+            found = prepared.cancel() if cancel else prepared.run(again=again)
         path = headwater.deployment.backend.path
     if found is None:
         print_message(f"headwater: {pipeline}: stopped; run the same command again to resume after this epoch")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from headwater import Headwater
 from headwater.app.run.sink_publisher import SinkPublisher
 from headwater.app.wiring.digest import digest_rebuild
 from headwater.domain.errors import (
@@ -178,6 +179,17 @@ def test_a_rebuild_that_is_stopped_is_resumed(trial: Trial) -> None:
     assert (found.generation, found.former) == (2, 1)
     assert found.publication
     assert found.publication.epoch.number == 4  # two epochs, behind 0 and 1 of the old tables, and that of the switch
+
+
+def test_the_report_of_a_program_gets_no_epoch_that_it_cannot_read(trial: Trial) -> None:
+    def report(each: EpochReport) -> None:
+        changed.append(headwater.diff("ranked", after=each.epoch.number - 1, until=each.epoch.number).height)
+
+    changed = list[int]()
+    with Headwater(trial.deployment(), report=report) as headwater:
+        headwater.run(until_idle=True)
+        assert headwater.rebuild("ranked")
+        assert len(changed) == 2
 
 
 def test_it_is_asked_for_by_the_settings_and_the_backend(trial: Trial) -> None:
