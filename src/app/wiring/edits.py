@@ -121,6 +121,7 @@ class _Planner:
             ledger.check_there()
             versions = ledger.snapshot().versions
             added = {spec.name: self.store.ensure(spec, versions) for spec in tables}
+            self.store.check_current(name, writes=True)
         except (ConfigError, SchemaConflict) as error:
             return Edit("pipeline", name, Verdict.REBUILD, (str(error),))
         except Transient:

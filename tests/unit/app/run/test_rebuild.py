@@ -12,6 +12,7 @@ import pytest
 from headwater import Headwater
 from headwater.app.run.sink_publisher import SinkPublisher
 from headwater.app.wiring.digest import digest_rebuild
+from headwater.app.wiring.edits import Verdict, plan_edits
 from headwater.domain.errors import (
     EpochConflict,
     PipelineRebuilt,
@@ -190,6 +191,25 @@ def test_the_report_of_a_program_gets_no_epoch_that_it_cannot_read(trial: Trial)
         headwater.run(until_idle=True)
         assert headwater.rebuild("ranked")
         assert len(changed) == 2
+
+
+def test_the_plan_says_that_a_run_is_refused_near_the_switch(tmp_path: Path) -> None:
+    with ExitStack() as exits:
+        trial = Trial(tmp_path, "delta:local", exits)
+        trial.deploy(ranked_contracts())
+        feed(trial, 1)
+        trial.run()
+        rebuild = begun(trial)
+        rebuild._open()
+        rebuild._begin()
+        rebuild._record(rebuild._there.close())  # killed here
+        headwater = trial.open()
+        edits = plan_edits(headwater.deployment, headwater.services, trial.clock)
+        assert edits
+        assert edits[0].verdict is Verdict.REFUSED
+        assert "is about to switch to the rebuilt tables" in edits[0].details[0]
+        with pytest.raises(EpochConflict, match="is about to switch to the rebuilt tables"):
+            trial.run()
 
 
 def test_it_is_asked_for_by_the_settings_and_the_backend(trial: Trial) -> None:
