@@ -103,3 +103,13 @@ def test_a_push_that_met_another_program_can_be_made_again(
         with answer.engine.working():
             found = answer.frame.collect("pyarrow").to_arrow().to_pylist()
     assert sorted((each["n"], each["c"]) for each in found) == [(1, 1), (2, 1), (3, 1)]
+
+
+def test_a_cut_at_the_watermark_is_made_at_that_of_its_turn(tmp_path: Path) -> None:
+    with pushed("memory", tmp_path) as headwater, ThreadPoolExecutor(1) as threads:
+        with headwater.pipeline("counts").runner.turn:
+            rolled = threads.submit(headwater.roll, "counts")
+            with pytest.raises(TimeoutError):
+                rolled.result(timeout=0.5)
+            headwater.push("rows", one(1))
+        assert rolled.result() == NOON.date()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
-from functools import partial
 from os import getpid
 from socket import gethostname
 from typing import Any
@@ -300,11 +299,16 @@ class Pipeline(InProcess):
         default_cut = self.runner.service.default_cut
         if default_cut is None:
             raise ConfigError(f"pipeline {self.name!r} has no past that is cut by day; retractions have")
-        now, watermark = self.runner.clock.now(), self.ledger.watermark
-        day = default_cut(watermark, now) if cut is None else read_day(cut)
-        self._check_past(day, default_cut(None, now), "its watermark" if cut is None else "the cut")
-        self.runner.do(partial(make_cut, day))
-        return day
+        given = None if cut is None else read_day(cut)
+
+        def roll(runner: Runner) -> date:  # in its turn: an epoch that ends before it moves the watermark
+            now = runner.clock.now()
+            day = given or default_cut(runner.ledger.watermark, now)
+            self._check_past(day, default_cut(None, now), "its watermark" if given is None else "the cut")
+            make_cut(day, runner)
+            return day
+
+        return self.runner.do(roll)
 
     def _check_past(self, cut: date, today: date, what: str) -> None:
         """Raise a `ConfigError` if days that have not begun would move into the past, which could not be undone.
