@@ -157,7 +157,7 @@ Feature: Changelog retraction
       """
       {"database":"shop","table":"orders","type":"insert","ts":1,"position":"bin.000001:100","data":{"order_id":1,"user_id":7,"state":"new","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
       {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:200","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"paid","amount":10.50,"mtime":null},"old":{"state":"new"}}
-      {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:300","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"paid","amount":10.50,"mtime":"2024-03-01 09:00:00"}}
+      {"database":"shop","table":"orders","type":"update","ts":1,"position":"bin.000001:300","xoffset":0,"data":{"order_id":1,"user_id":7,"state":"paid","amount":10.50,"mtime":"2024-03-01 09:00:00"},"old":null}
       """
     And all pipelines run until idle
     Then order_states.totals shows exactly
