@@ -56,7 +56,7 @@ class CumulateKind(ServiceKind[CumulateSettings, Cumulate]):
 
     def open(self, settings: CumulateSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - they do not matter
         """Open the source; its deletes are whole, because their rows are subtracted."""
-        return parts.open(pipeline.sources[0], needs_whole_rows=True, compacted=REFUSE)
+        return parts.open(pipeline.sources[0], needs_whole_rows=True, needs_old_rows=True, compacted=REFUSE)
 
     def texts(self, settings: CumulateSettings, service: Cumulate, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - it has no inputs
         yield from of_measures(settings.measures, settings.schema)

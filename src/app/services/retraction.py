@@ -104,7 +104,12 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
 
     def open(self, settings: RetractionSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:
         """Open the source; its rows have their position in the log if the service needs it, and deletes are whole."""
-        needed = {"tells_log": settings.tells_log, "needs_whole_rows": True, "compacted": REFUSE}
+        needed = {
+            "tells_log": settings.tells_log,
+            "needs_whole_rows": True,
+            "needs_old_rows": True,
+            "compacted": REFUSE,
+        }
         return parts.open(pipeline.sources[0], **needed)
 
     def texts(self, settings: RetractionSettings, service: Retraction, columns: Columns) -> Iterator[Text]:  # noqa: ARG002 - settings say all

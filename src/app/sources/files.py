@@ -43,7 +43,7 @@ class FilesKind(SourceKind[FilesInput]):
             message = f"rows of {table['format']} files are not counted before they are read; set max_bytes_per_epoch"
             raise table.error(message, "max_rows_per_epoch")
         path = table.resolve_key("path")
-        if not Path(path).is_dir() and (Path(path).is_file() or {*"*?["} & {*table["path"]}):
+        if not Path(path).is_dir() and (Path(path).is_file() or {*"*?"} & {*table["path"]}):
             what = "a file" if Path(path).is_file() else "a pattern"
             raise table.error(
                 f"{table['path']!r} is {what}, not a folder; name the folder, all files of it are read", "path"

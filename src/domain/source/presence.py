@@ -23,6 +23,7 @@ _NESTED = (
     [*_UNAVAILABLE.encode()],
     {_UNAVAILABLE: _UNAVAILABLE},
 )
+_NOT_PLAIN = (bytes, list, dict)
 """The placeholder for an array of texts, bytes, UUIDs or numbers, and for hstore as a map."""
 
 
@@ -50,7 +51,11 @@ class Presence:
     @staticmethod
     def available(fields: Mapping[str, Any]) -> Mapping[str, Any]:
         """The fields without those whose value was not sent; see `is_unavailable`."""
-        if not any(map(is_unavailable, fields.values())):
+        for value in fields.values():
+            kind = type(value)
+            if (kind is str and value in _SINGLE) or (kind in _NOT_PLAIN and is_unavailable(value)):
+                break
+        else:
             return fields
         return {name: value for name, value in fields.items() if not is_unavailable(value)}
 

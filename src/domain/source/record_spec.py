@@ -53,8 +53,9 @@ class RecordSpec:
         tells_log: whether rows have `LOG_COLUMNS`, the position of a change in its log. Only for changelogs, and not
             together with `tells_transactions`.
         needs_whole_rows: whether a delete without its whole old image is an error, because the service subtracts it.
-            Only Debezium's deletes may lack a part of it, and only if `ChangeSpec.before` is ``required``. The words of
-            a row-kind column are then `PAIRED_ROW_KINDS`.
+            Only Debezium's deletes may lack a part of it, and only if `ChangeSpec.before` is ``required``.
+        needs_old_rows: whether an update without its old row is an error, because the service subtracts that row: the
+            words of a row-kind column are `PAIRED_ROW_KINDS`.
         needs_commit_order: whether a message is an error if its `log_position` does not increase in the order of the
             commits.
         optional: columns that may be missing in CSV and Parquet files; they are null then. In JSON any column may be
@@ -75,6 +76,7 @@ class RecordSpec:
     tells_transactions: bool = False
     tells_log: bool = False
     needs_whole_rows: bool = False
+    needs_old_rows: bool = False
     needs_commit_order: bool = False
     optional: tuple[str, ...] = ()
     csv: CsvFormat = RFC_4180
@@ -151,7 +153,7 @@ class RecordSpec:
     @property
     def row_kinds(self) -> RowKinds:
         """The words of the row-kind column."""
-        return PAIRED_ROW_KINDS if self.needs_whole_rows else ROW_KINDS
+        return PAIRED_ROW_KINDS if self.needs_old_rows else ROW_KINDS
 
     @property
     def columns(self) -> Schema:

@@ -38,7 +38,8 @@ class RowDecoder:
     _presence: Presence | None = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        written, unit = from_text if self.spec.format == "csv" else from_json, self.spec.changes.time_unit
+        written = from_text if self.spec.format == "csv" else from_json
+        unit = self.spec.changes.time_unit
         self._columns = converters(
             self.spec.columns,
             zone=self.spec.time_zone,

@@ -43,7 +43,7 @@ def _only(draft: Draft, name: str) -> Node | None:
 
 
 def _check_labels(draft: Draft) -> None:
-    """Leave labels, which are written as numbers, to the strict decoder, as all bytes are."""
+    """Leave labels to the strict decoder: they are written as numbers."""
     for name in draft.spec.columns.names:
         if draft.spec.columns[name].name == "string" and (type_ := draft.root.at("mysqlType", name)):
             draft.keep(type_)

@@ -209,7 +209,7 @@ def _numeric_time(unit: str | None) -> tuple[str, Convert, bool]:
         numbers = texts.cast(pl.Int64, strict=False)
         fits = numbers.is_between(first, last)
         if unit == "size":
-            fits &= numbers.abs() >= SMALLEST_TIME
+            fits &= (numbers == 0) | (numbers.abs() >= SMALLEST_TIME)
         return (known(fits, numbers) * factor).cast(pl.Datetime("us"))
 
     return INTEGER, convert, False

@@ -102,7 +102,11 @@ def _described(logical: object, type_: str, zone: str) -> Writing:
         return Writing(zone)
     if logical == CONNECT_DECIMAL:
         raise Unlearnable("a decimal of bytes")
-    if logical in CONNECT_TEXTS and type_ != "string":
+    if (
+        logical in CONNECT_TEXTS
+        and type_ in ("date", "timestamp", "timestamp_ntz")
+        and (type_, zone) != ("timestamp", "UTC")
+    ):
         raise Unlearnable("a time with a Z that is not its offset")
     return Writing(zone, unit=CONNECT_UNITS.get(logical), days=logical in CONNECT_DATES)
 

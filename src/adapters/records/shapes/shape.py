@@ -33,7 +33,7 @@ ROWS = 2**32
 def _plain(draft: Draft) -> None:
     """Read a row in plain JSON."""
     spec = draft.spec
-    unit = spec.changes.time_unit if spec.time_zone == "UTC" else None  # here numbers are read on the zone's wall clock
+    unit = spec.changes.time_unit if spec.time_zone == "UTC" else None  # shapes read numbers on the zone's wall clock
     writing = Writing(spec.time_zone, texts=False, unit=unit)
     if is_enveloped({*draft.root.items}, spec):
         raise Unlearnable("an envelope")

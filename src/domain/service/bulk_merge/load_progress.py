@@ -144,7 +144,8 @@ def lowest_position(rows: nw.LazyFrame[Any], order: Sequence[str]) -> Reach | No
     """
     placed = _placed(rows, order)
     # The mark of an end has no position, but the rows of its transaction have one.
-    unknown = rows.select(TRANSACTION).join(placed.select(TRANSACTION).unique(), on=TRANSACTION, how="anti")
+    without = rows.filter(nw.any_horizontal(*(nw.col(name).is_null() for name in order), ignore_nulls=False))
+    unknown = without.select(TRANSACTION).join(placed.select(TRANSACTION).unique(), on=TRANSACTION, how="anti")
     return None if collect_small(unknown.head(1)) else _first_position(placed, order, descending=False)
 
 

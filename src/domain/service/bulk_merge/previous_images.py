@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 import narwhals as nw
@@ -36,19 +37,23 @@ class PreviousImages:
     events: Events
     engine: FrameCache
 
-    def change_log(self, changes: nw.LazyFrame[Any], epoch: int, snapshot: Snapshot) -> Change:
+    def change_log(self, changes: nw.LazyFrame[Any], epoch: int, snapshot: Snapshot, since: datetime) -> Change:
         """The images that changes removed and added: a change of table `recent` without its segment.
 
         The delete of an unknown key is kept as an addition, so that its time is known: before it, there was no row.
-        If a change comes after one of its key with a later position, all changes of this key are stored again.
+        If a change comes after one of its key with a later position, all changes of this key are stored again. If its
+        time is not after `since`, it is left out: no answer depends on it but for the image that the next change
+        removed, which may be newer, as that of a row read in bulk.
 
         Args:
             changes: the valid changes.
             epoch: the number of the epoch.
             snapshot: the newest publication.
+            since: the earliest time (UTC) as of which rows can be read.
         """
         keys = self._looked_up(changes)
         stored = snapshot.read(self.tables.current.name, Matching(keys))
+        stored = self.engine.persist(stored) if self.settings.position else stored
         existing = self._existing(stored)
         if self.settings.has_before_images:
             inserts = _as_changes(
@@ -56,13 +61,17 @@ class PreviousImages:
             )
             again = self._with_previous(inserts, existing).filter(nw.col(_IS_ENTRY), _replaces())
             return Change(append=nw.concat([self._previous(again), changes.select(*self._columns)]))
-        changes = _as_changes(changes, nw.col(ADDS))
-        log = self._read_late(changes, stored, snapshot)
-        if log is None:
-            return Change(append=self._entries(self._with_previous(changes, existing)))
+        entries = _as_changes(changes, nw.col(ADDS))
+        if (late := self._find_late(changes, stored)) is not None:
+            early = late.filter(nw.col(AT) <= since)
+            entries = entries.join(early.select(EPOCH, POSITION), on=[EPOCH, POSITION], how="anti")
+            late = late.filter(nw.col(AT) > since).select(*self.settings.key).unique()
+        if late is None:
+            return Change(append=self._entries(self._with_previous(entries, existing)))
+        log = self.engine.persist(snapshot.read(self.tables.recent.name, Matching(late)))
         known = self._stored_changes(log)
         images = (self._images_between(known, log), self._place_last(existing, known))
-        changed = self._number(self._with_previous(changes, known, *images), epoch)
+        changed = self._number(self._with_previous(entries, known, *images), epoch)
         return Change(append=self._entries(changed), delete=log.select(*self._columns))
 
     def _looked_up(self, changes: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
@@ -74,16 +83,13 @@ class PreviousImages:
             changes = changes.filter(nw.col(ROW_KIND) == INSERT, nw.col(EPOCH) != OLDER_EPOCH)
         return changes.select(*self.settings.key).unique()
 
-    def _read_late(
-        self, changes: nw.LazyFrame[Any], stored: nw.LazyFrame[Any], snapshot: Snapshot
-    ) -> nw.LazyFrame[Any] | None:
-        """The log of the keys that have a change whose position is before that of the stored row; None without any."""
+    def _find_late(self, changes: nw.LazyFrame[Any], stored: nw.LazyFrame[Any]) -> nw.LazyFrame[Any] | None:
+        """The changes whose position is before that of the stored row of their key; None without any."""
         if not self.settings.position:
             return None
-        late = self.engine.persist(self.events.older_than(stored, changes).select(*self.settings.key).unique())
-        if not collect_small(late.select(nw.len().alias(_COUNT)))[0][_COUNT]:
-            return None
-        return self.engine.persist(snapshot.read(self.tables.recent.name, Matching(late)))
+        late = self.events.older_than(stored, changes).select(*self.settings.key, EPOCH, POSITION, AT)
+        late = self.engine.persist(late)
+        return late if collect_small(late.select(nw.len().alias(_COUNT)))[0][_COUNT] else None
 
     def _existing(self, stored: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Stored rows as images, each before all changes at its position."""
@@ -92,7 +98,7 @@ class PreviousImages:
         return _as_images(stored.filter(~nw.col(DELETED)).with_columns(*first, no_time))
 
     def _stored_changes(self, log: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
-        """One row for each change of the log, with the image that it added, if any; as an image it does not count."""
+        """One row for each change of the log. `ADDS` is false in all: images come from the two methods below."""
         known = log.unique(subset=[*self.settings.key, EPOCH, POSITION], keep="last", order_by=[ADDS])
         return _as_changes(known, nw.col(ADDS)).with_columns(nw.lit(value=False).alias(ADDS))
 

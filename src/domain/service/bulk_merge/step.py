@@ -184,10 +184,11 @@ class BulkMergeStep:
         """The change of the undo log, and the keys of deleted rows that it no longer covers."""
         snapshot, change = epoch_input.snapshot, Change()
         if epoch_input.changes is not None:
-            change = self.previous_images.change_log(epoch_input.changes, epoch_input.epoch, snapshot)
+            since = undo_log.since_when(epoch_input.watermark, epoch_input.state)
+            change = self.previous_images.change_log(epoch_input.changes, epoch_input.epoch, snapshot, since)
             if epoch_input.replay and self.settings.has_before_images and not self.settings.position:
                 change = undo_log.insert_replayed(change, epoch_input.epoch, snapshot)
-            change = undo_log.place(change, epoch_input.watermark)
+            change = undo_log.with_segments(change, epoch_input.watermark)
         is_done = epoch_input.state.done  # a chunk that comes now has been checked by the deletes that are there
         expired = undo_log.read_expired(snapshot, epoch_input.watermark) if is_done else None
         if expired is None:

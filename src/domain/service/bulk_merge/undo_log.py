@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import narwhals as nw
@@ -21,6 +21,7 @@ from ...table.spec import TableSpec
 from ..memo import Memo
 from ..segments import SEGMENT, Segments
 from .events import OLDER_EPOCH, Events, before
+from .load_progress import LoadState
 from .settings import BulkMergeSettings
 from .tables import ADDS, DELETED, BulkMergeTables
 from .tables import EPOCH as EPOCH_NUMBER
@@ -29,6 +30,7 @@ _PARTS = 24
 """The history expires in this many steps."""
 _SHORTEST = timedelta(seconds=1)
 _UNBOUNDED = 2**62
+_BEGINNING, _END = datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)
 _SINCE, _PLACE, _AGAIN = "_since", "_place", "_again"
 _BY_TIME = [AT, EPOCH_NUMBER, POSITION, ADDS]
 """The order of a replay: by the times of the changes."""
@@ -61,6 +63,12 @@ class UndoLog:
     def cut(self, watermark: datetime | None) -> datetime | None:
         """The earliest event time (UTC) as of which rows can be read at a watermark; None: any."""
         return None if watermark is None else subtract(EPOCH, -self._first(watermark) * self._interval)
+
+    def since_when(self, watermark: datetime | None, state: LoadState) -> datetime:
+        """The earliest event time (UTC) as of which rows can be read, now or once the load is done."""
+        if not state.done:
+            return _END  # they will be exact from the newest event time of then
+        return max((each for each in (self.cut(watermark), state.exact_from) if each is not None), default=_BEGINNING)
 
     def insert_replayed(self, change: Change, replay: int, snapshot: Snapshot) -> Change:
         """Put replayed changes that are older than others before these.
@@ -112,14 +120,12 @@ class UndoLog:
         images = [nw.when(replaces).then(nw.col(before(name))).otherwise(nw.col(name)).alias(name) for name in values]
         return kept.with_columns(*images).drop(_AGAIN, *map(before, (ADDS, *values)))
 
-    def place(self, change: Change, watermark: datetime | None) -> Change:
-        """A change of the table without its segments, as a change of the table; see `assign_segments`."""
-        append, merge, delete = (
-            None if rows is None else self.assign_segments(rows, watermark)
-            for rows in (change.append, change.merge, change.delete)
+    def with_segments(self, change: Change, watermark: datetime | None) -> Change:
+        """Add segments to the rows of a change, and keep only the key of those that it deletes."""
+        append, delete = (
+            None if rows is None else self.assign_segments(rows, watermark) for rows in (change.append, change.delete)
         )
-        keys = None if delete is None else delete.select(*self.tables.recent.key)
-        return Change(append=append, merge=merge, delete=keys)
+        return Change(append=append, delete=None if delete is None else delete.select(*self.tables.recent.key))
 
     def assign_segments(
         self, entries: nw.LazyFrame[Any], watermark: datetime | None, table: TableSpec | None = None

@@ -126,7 +126,7 @@ class RankingSettings:
             filter=lambda attribute, _: attribute.name not in {"top", "repeats", "event_time", "schema", "records"},
         )
         if self.segments.is_corrected(self.schema[self.order_by]):
-            values["segment"] += " (divided exactly)"
+            values["segment"] = f"{self.segment} (divided exactly)"
         other_name = "" if self.rank == RANK else f" {self.rank}"
         text = f"{sorted(values.items())} {self.schema[self.order_by].ddl}{other_name}"
         order = f"{'-' if self.descending else ''}{self.order_by} ({self.schema[self.order_by].ddl})"

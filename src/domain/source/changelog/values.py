@@ -100,8 +100,8 @@ def _days(target: Target) -> Convert:
 def unit_of(number: int) -> str:
     """Infer the unit of a time since 1970 from its size: the coarsest unit that gives a time before the year 10000.
 
-    Milliseconds are never taken for another unit, but those within 27 hours of 1970 (see `SMALLEST_TIME`) are refused,
-    except 0. Microseconds from 1962 to 1977 are taken for milliseconds, and nanoseconds from these years for
+    Milliseconds are never taken for another unit; those within 28 hours of 1970 (see `SMALLEST_TIME`), except 0, are
+    refused. Microseconds from 1962 to 1977 are taken for milliseconds, and nanoseconds from these years for
     microseconds.
 
     >>> unit_of(1_700_000_000_000), unit_of(1_700_000_000_000_000), unit_of(1_700_000_000_000_000_000)

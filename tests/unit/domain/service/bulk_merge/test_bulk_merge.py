@@ -585,6 +585,40 @@ def test_a_letter_that_is_older_by_its_position_comes_before_later_changes(posit
     assert of_5 == {45: [], 55: [("x", 1)], 75: [("x", 2)], 85: [], 94: [("x", 1)]}
 
 
+def test_a_change_from_before_the_read_of_its_row_leaves_the_history(trial: Trial) -> None:
+    """The row of key 1 was read at position 30, so the change at 20 was in it."""
+    at_pos = '"kind string, id bigint, owner string, balance bigint, at timestamp, pos bigint"'
+    trial.set("pipelines.accounts.position", '"pos"')
+    trial.set("sources.log.schema", at_pos)
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "read_at" }')
+    write(trial, (1, 30))
+    change(trial, "+I", 9, 50)
+    trial.run()
+    change(trial, "-D", 1, 100)
+    trial.run()
+    change(trial, "+U", 1, 20)
+    change(trial, "+U", 9, 60)
+    trial.run()
+    then = {second: [row[0] for row in rows(trial, as_of=at(second))] for second in (55, 99, 100)}
+    assert then == {55: [1, 9], 99: [1, 9], 100: [9]}
+
+
+def test_a_change_that_comes_again_after_it_has_expired_leaves_the_history(positioned: Trial) -> None:
+    trial, day = positioned, 86_400
+    for kind, second in (("+I", 100), ("-D", 200)):
+        change(trial, kind, 5, second)
+        trial.run()
+    for second in (2 * day, 3 * day):
+        change(trial, "+U", 9, second)
+        trial.run()
+    change(trial, "+I", 5, 3 * day + 10)
+    trial.run()
+    change(trial, "+I", 5, 100)
+    trial.run()
+    assert [row[0] for row in rows(trial, as_of=at(3 * day))] == [1, 9]
+    assert [row[0] for row in rows(trial)] == [1, 5, 9]
+
+
 def test_a_letter_from_before_the_history_does_not_bring_back_a_row_whose_delete_is_forgotten(
     positioned: Trial,
 ) -> None:
