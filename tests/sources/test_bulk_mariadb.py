@@ -280,3 +280,14 @@ def test_the_session_is_in_utc_and_has_other_settings_as_well(database: JdbcData
     zoned = evolve(database, options={**database.options, "sessionVariables": "time_zone='+01:00'"})
     with pytest.raises(ConfigError, match="sets time_zone: leave it out"):
         values(zoned, "at timestamp")
+
+
+@on_mariadb
+def test_a_limit_of_the_server_on_the_rows_of_queries_loses_none(database: JdbcDatabase) -> None:
+    database.run("CREATE TABLE T (id INT PRIMARY KEY)", "INSERT INTO T SELECT seq FROM seq_1_to_30")
+    database.run("SET GLOBAL sql_select_limit = 5")
+    try:
+        epochs, _ = loaded(bulk(database, spec("id int", key=("id",)), table="T", chunk_rows=10))
+    finally:
+        database.run("SET GLOBAL sql_select_limit = DEFAULT")
+    assert [len(lines) for lines in epochs] == [10, 10, 10, 0]

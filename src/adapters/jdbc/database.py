@@ -77,7 +77,7 @@ class JdbcSettings:
     def connection_options(self) -> dict[str, str]:
         """The options of a connection, besides its address."""
         driver = {"driver": _DRIVERS[self.kind]} if self.kind in _DRIVERS else {}
-        given = mysql.connection_options(self.options) if self.kind in mysql.KINDS else self.options
+        given = mysql.connection_options(self.url, self.options) if self.kind in mysql.KINDS else self.options
         return {**driver, **given}
 
     @property
