@@ -470,6 +470,7 @@ def test_a_key_that_its_type_cannot_hold_bounds_no_range(database: JdbcDatabase)
     ("kind", "value", "declared"),
     [
         ("date", "infinity", "date"),
+        ("date", "0044-03-15 BC", "date"),
         ("timestamp", "-infinity", "timestamp"),
         ("timestamptz", "infinity", "timestamp"),
         ("timestamptz", "294276-12-31 00:00:00+00", "timestamp"),
@@ -534,6 +535,7 @@ def test_arrays(postgres_bank: JdbcDatabase, kind: str, value: str, declared: st
         ("timestamp", "infinity", "timestamp"),
         ("timestamptz", "-infinity", "timestamp"),
         ("date", "infinity", "date"),
+        ("date", "0044-03-15 BC", "date"),
         ("numeric", "NaN", "decimal(38,18)"),
         ("numeric", "1.23456789012345678901234567890", "decimal(38,18)"),
         ("numeric(10,2)", "NaN", "decimal(10,2)"),

@@ -46,6 +46,8 @@ _ARRAYS = {
     ("postgresql", "_timestamptz"): _INSTANT,
 }
 """By kind of database and type: arrays whose elements are read as texts."""
+_DAY = r"^[+-]?\d{4,}-\d\d-\d\d$"
+"""A day whose text Spark reads exactly. Of others it ignores what follows a blank, such as the ` BC` of PostgreSQL."""
 _NO_TIME = "headwater_no_time_{}"
 
 
@@ -92,4 +94,6 @@ def _read_array(texts: Column, kind: str) -> tuple[Column, Column]:
 
 
 def _as_time(text: Column, kind: str) -> Column:
+    if kind == _DATE:
+        return F.when(text.rlike(_DAY), text).cast(kind)
     return (F.concat(text, F.lit("Z")) if kind == _INSTANT else text).cast(kind)
