@@ -24,7 +24,7 @@ from headwater.adapters.shared.chunks import Progress
 from headwater.app.config import load
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.epoch.key_range import KeyRange
-from headwater.domain.errors import BadInput, ConfigError, SourceUnavailable
+from headwater.domain.errors import BadInput, ConfigError, SourceChanged, SourceUnavailable
 from headwater.domain.source.bulk import BulkSpec
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import DataType, Schema
@@ -111,7 +111,7 @@ def test_the_key_is_walked_in_order_and_each_row_is_read_once(bank: JdbcDatabase
     assert (first["_row_kind"], first["_error"], first["_origin"]) == ("+I", None, f"{bank.schema}.ACCOUNTS")
     assert json.loads(first["_raw"])["ACCOUNT_ID"] == 1
     assert after["chunks"] == 3
-    assert len(json.dumps(after)) < 150
+    assert len(json.dumps(after)) < 200
     assert (source.remaining(after), source.lag(after), source.trouble) == ((), "", ())
 
 
@@ -306,8 +306,8 @@ class Locked:
 
 
 def test_a_chunk_that_the_database_does_not_give_is_told_of_and_the_others_go_on(bank: JdbcDatabase) -> None:
-    # The columns, then for each chunk its end, its rows and the time; of the second no rows, twice.
-    locked = Locked({6, 10})
+    # For each chunk the columns, its end, the columns before and after its query, and the time; of the second no columns.
+    locked = Locked({8, 14})
     source = bulk(evolve(bank, meanwhile=locked))
     epochs, after = loaded(source)
     assert [line["account_id"] for lines in epochs for line in lines] == [1, 3, 5, 7, 17, 19]
@@ -625,6 +625,82 @@ def test_whole_numbers_may_be_keys_of_strings(database: JdbcDatabase) -> None:
     database.insert('"KEYS"', [(9,), (10,), (2**63 - 1,)])
     epochs, _ = loaded(bulk(database, spec("k string", key=("k",)), table="KEYS", chunk_rows=1))
     assert [[line["k"] for line in lines] for lines in epochs] == [["9"], ["10"], [str(2**63 - 1)], []]
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+@pytest.mark.parametrize("same_process", [True, False])
+@pytest.mark.parametrize(
+    ("kind", "changed"),
+    [("INTEGER", "TEXT"), ('TEXT COLLATE "C"', 'TEXT COLLATE "und-x-icu"'), ("TEXT", "INTEGER USING (K::integer)")],
+)
+def test_a_key_whose_order_changes_during_the_load_stops_it(
+    postgres_bank: JdbcDatabase, kind: str, changed: str, *, same_process: bool
+) -> None:
+    postgres_bank.run(f"CREATE TABLE keys (k {kind} PRIMARY KEY)", "INSERT INTO keys SELECT generate_series(1, 12)")
+    first = bulk(postgres_bank, spec("k string", key=("k",)), table="keys")
+    offsets = planned(first, None)
+    assert offsets
+    postgres_bank.run(f"ALTER TABLE keys ALTER COLUMN k TYPE {changed}")
+    source = first if same_process else bulk(postgres_bank, spec("k string", key=("k",)), table="keys")
+    with pytest.raises(
+        SourceChanged, match=r"key of public.keys has another order .* of k has changed; load the table"
+    ):
+        source.plan(offsets.until, None)
+    with pytest.raises(SourceChanged, match=r"key of public.keys"):
+        bulk(postgres_bank, spec("k string", key=("k",)), table="keys").read(offsets)
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_a_table_that_is_made_again_during_the_load_stops_it(postgres_bank: JdbcDatabase) -> None:
+    made = ("CREATE TABLE t (id INTEGER PRIMARY KEY)", "INSERT INTO t SELECT generate_series(1, 12)")
+    postgres_bank.run(*made)
+    source = bulk(postgres_bank, spec("id int", key=("id",)), table="t")
+    offsets = planned(source, None)
+    assert offsets
+    postgres_bank.run("DROP TABLE t", *made)
+    with pytest.raises(SourceChanged, match=r"public.t is not the table any more whose load has begun: it was dropped"):
+        source.plan(offsets.until, None)
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_a_key_that_changes_during_the_query_of_a_chunk_stops_the_load(postgres_bank: JdbcDatabase) -> None:
+    asked = count(1)
+    change = 'ALTER TABLE "ACCOUNTS" ALTER COLUMN "ACCOUNT_ID" TYPE text'
+    changing = evolve(postgres_bank, meanwhile=lambda: postgres_bank.run(change) if next(asked) == 4 else None)
+    with pytest.raises(SourceChanged, match=r"key of public.ACCOUNTS has another order"):
+        bulk(changing, spec("account_id bigint")).plan(None, None)
+
+
+@pytest.mark.postgres
+@pytest.mark.slow
+def test_a_load_goes_on_after_changes_that_keep_the_order_of_the_key(postgres_bank: JdbcDatabase) -> None:
+    columns = "a INTEGER, b VARCHAR(9), PRIMARY KEY (a, b)"
+    inserted = "INSERT INTO t SELECT n, n FROM generate_series(1, 9) AS n"
+    postgres_bank.run(f"CREATE TABLE t ({columns})", inserted)
+    source = bulk(postgres_bank, spec("a bigint, b string", key=("a", "b")), table="t")
+    read, after = [], None
+    changes = ["ALTER COLUMN a TYPE BIGINT", "ALTER COLUMN b TYPE TEXT", "ADD COLUMN c TEXT"]
+    while offsets := planned(source, after):
+        read += [line["a"] for line in rows(source.read(offsets).rows)]
+        after = offsets.until
+        if changes:
+            postgres_bank.run(f"ALTER TABLE t {changes.pop(0)}")
+    assert read == [*range(1, 10)]
+
+
+def test_a_load_that_an_earlier_version_began_goes_on(bank: JdbcDatabase) -> None:
+    first = planned(bulk(bank), None)
+    assert first
+    early = {**first.until, "frontier": [7]}
+    assert bulk(bank).remaining(early) == (KeyRange(7, None),)
+    second = planned(bulk(bank), early)
+    assert second
+    assert [line["account_id"] for line in rows(bulk(bank).read(second).rows)] == [9, 11, 13, 15]
+    assert second.until["frontier"]["identity"] == first.until["frontier"]["identity"]
+    assert planned(bulk(bank), {**first.until, "frontier": "end"}) is None
 
 
 def test_bytes_that_are_not_utf8_are_no_text(spark: SparkSession, tmp_path: Path) -> None:

@@ -8,16 +8,17 @@ from __future__ import annotations
 import json
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
+from time import sleep
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from attrs import evolve
 
 from headwater.adapters.spark.jvm import java_class
-from headwater.domain.errors import ConfigError
+from headwater.domain.errors import ConfigError, SourceChanged
 from tests.jdbc_databases import derby
 
-from .test_bulk_jdbc import bulk, loaded, spec
+from .test_bulk_jdbc import bulk, loaded, planned, spec
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -291,3 +292,34 @@ def test_a_limit_of_the_server_on_the_rows_of_queries_loses_none(database: JdbcD
     finally:
         database.run("SET GLOBAL sql_select_limit = DEFAULT")
     assert [len(lines) for lines in epochs] == [10, 10, 10, 0]
+
+
+@on_mariadb
+@pytest.mark.parametrize("change", ["DROP TABLE T", "ALTER TABLE T MODIFY k ENUM('c', 'd', 'a', 'b') NOT NULL"])
+def test_a_table_that_is_made_again_or_whose_key_changes_during_the_load_stops_it(
+    database: JdbcDatabase, change: str
+) -> None:
+    made = "CREATE TABLE {} T (k ENUM('a', 'b', 'c', 'd') PRIMARY KEY)".format
+    database.run(made(""), "INSERT INTO T VALUES ('a'), ('b'), ('c'), ('d')")
+    source = bulk(database, spec("k string", key=("k",)), table="T", chunk_rows=2)
+    offsets = planned(source, None)
+    assert offsets
+    sleep(1.1)  # the server notes the second at which a table was made
+    database.run(change, made("IF NOT EXISTS"))
+    with pytest.raises(SourceChanged, match="not the table any more whose load has begun"):
+        source.plan(offsets.until, None)
+
+
+@on_mariadb
+def test_a_view_whose_key_changes_during_the_load_stops_it(database: JdbcDatabase) -> None:
+    database.run("CREATE TABLE T (k VARCHAR(9) COLLATE utf8mb4_bin)", "INSERT INTO T VALUES ('a'), ('B'), ('c')")
+    database.run("CREATE VIEW V AS SELECT k FROM T")
+    source = bulk(database, spec("k string", key=("k",)), table="V", chunk_rows=1)
+    offsets = planned(source, None)
+    assert offsets
+    database.run("ALTER TABLE T ADD n INT")
+    offsets = planned(source, offsets.until)
+    assert offsets
+    database.run("ALTER TABLE T MODIFY k VARCHAR(9) COLLATE utf8mb4_general_ci")
+    with pytest.raises(SourceChanged, match=r"key of .*\.V has another order .* of k has changed"):
+        source.plan(offsets.until, None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from datetime import datetime
 from functools import reduce
+from hashlib import sha256
 from time import monotonic
 
 from attrs import define, evolve, field, frozen
@@ -14,7 +15,7 @@ from pyspark.sql import functions as F
 from ...domain.epoch.batch import BATCH_COLUMNS
 from ...domain.epoch.epoch import OffsetRange, Offsets
 from ...domain.epoch.key_range import KeyRange, merge_ranges
-from ...domain.errors import BadInput, ConfigError, HeadwaterError, SourceUnavailable
+from ...domain.errors import BadInput, ConfigError, HeadwaterError, SourceChanged, SourceUnavailable
 from ...domain.ports import BulkRows, BulkSource
 from ...domain.source.bulk import CHUNK, SEARCH_TS, BulkSpec, reach_of
 from ...domain.source.decode import INTEGER_BITS
@@ -23,12 +24,13 @@ from ...domain.table.schema import INTEGERS, Schema
 from ..shared.chunks import CHUNK_POSITIONS, Chunk, Chunks, Failure, Frontier, Piece, Progress
 from ..spark.schema import lazy, named, spark_type
 from ..spark.table_rows import TableRows
+from .columns import DatabaseColumn
 from .database import Database
-from .keys import KeyColumn
+from .keys import Key, KeyColumn
 from .visible import NotVisible, Position, VisiblePositions, commits_of
 
 _END = "end"
-"""The frontier after the last chunk, which has no upper bound."""
+"""In a frontier, in place of a key: the last chunk, which has no upper bound, is done."""
 _NEXT = "the next chunk"
 _FAILED = "it could not be read when a run last tried; the log of that run has the reason"
 _PROBE_PAUSE = 64.0
@@ -53,6 +55,28 @@ class TableSettings:
     position: str | None = None
     chunk_rows: int = 1_000_000
     chunks_per_epoch: int = 1
+
+
+@frozen
+class _Reached:
+    """How far a load has come, as its frontier stores it.
+
+    Args:
+        after: the last key that is done; None: no key is; `_END`: all are.
+        identity: what identifies the table, and a hash of the order of its key, when the load began; None: an earlier
+            version has written the frontier.
+    """
+
+    after: Key | None = None
+    identity: list[str] | None = None
+
+    @classmethod
+    def of(cls, frontier: Frontier) -> _Reached:
+        return cls(**frontier) if isinstance(frontier, dict) else cls(frontier)
+
+    @property
+    def is_all(self) -> bool:
+        return self.after == _END
 
 
 @frozen(eq=False)
@@ -82,7 +106,7 @@ class JdbcBulk(BulkSource):
     _rows: TableRows = field(init=False)
     _chunks: Chunks = field(init=False)
     _fetched: dict[str, _Read] = field(init=False, factory=dict)
-    _key: tuple[KeyColumn, ...] | None = field(init=False, default=None)
+    _identity: list[str] | None = field(init=False, default=None)
     _uncut: Failure | None = field(init=False, default=None)
     _plans: bool = field(init=False, default=False)
     _probe: tuple[float, str | None] | None = field(init=False, default=None)
@@ -101,9 +125,11 @@ class JdbcBulk(BulkSource):
         Raises:
             BadInput: the table lacks a declared column, or cannot be read in the order of its key.
             NotInstalled: there is no JDBC driver for the database.
+            SourceChanged: the table was made again since the load began, or its key has another order.
         """
         self._fetched.clear()
         self._plans = True
+        self._identity = _Reached.of(Progress.of(after).frontier).identity
         return self._chunks.plan(after)
 
     def read(self, offsets: OffsetRange) -> BulkRows:
@@ -111,8 +137,10 @@ class JdbcBulk(BulkSource):
 
         Raises:
             SourceUnavailable: the database does not return it.
+            SourceChanged: as of `plan`.
         """
-        chunks = Progress.of(offsets.until).reads
+        until = Progress.of(offsets.until)
+        chunks, self._identity = until.reads, _Reached.of(until.frontier).identity
         frames = [self._with_metadata(at, chunk) for at, chunk in enumerate(chunks)]
         whole = reduce(DataFrame.unionByName, frames)
         return BulkRows(lazy(whole), {chunk.number: self._range(chunk.piece) for chunk in chunks})
@@ -123,15 +151,15 @@ class JdbcBulk(BulkSource):
     def remaining(self, after: Offsets | None) -> tuple[KeyRange, ...]:
         so_far = Progress.of(after)
         ranges = [self._range(chunk.piece) for chunk in so_far.left]
-        if so_far.frontier != _END:
-            ranges.append(self._range([so_far.frontier, None]))
+        if not (reached := _Reached.of(so_far.frontier)).is_all:
+            ranges.append(self._range([reached.after, None]))
         return merge_ranges(ranges)
 
     def lag(self, after: Offsets | None) -> str:
         so_far = Progress.of(after)
-        if so_far.frontier == _END:
+        if (reached := _Reached.of(so_far.frontier)).is_all:
             return so_far.lag("")
-        return so_far.lag(f"rows of {self.settings.table}{f' behind {so_far.frontier}' if so_far.frontier else ''}")
+        return so_far.lag(f"rows of {self.settings.table}{f' behind {reached.after}' if reached.after else ''}")
 
     @property
     def trouble(self) -> tuple[str, ...]:
@@ -141,7 +169,8 @@ class JdbcBulk(BulkSource):
     def find_trouble(self, after: Offsets | None, watermark: datetime | None) -> tuple[str, ...]:  # noqa: ARG002 - the port's
         """See `BulkSource.find_trouble`. No chunk is read; a process that plans chunks asks the database no more."""
         so_far = Progress.of(after)
-        waiting = [f"chunk {chunk.number}" for chunk in so_far.left] + ([] if so_far.frontier == _END else [_NEXT])
+        is_all = _Reached.of(so_far.frontier).is_all
+        waiting = [f"chunk {chunk.number}" for chunk in so_far.left] + ([] if is_all else [_NEXT])
         if self._plans or not waiting:
             return self.trouble
         if problem := self._look():
@@ -177,12 +206,13 @@ class JdbcBulk(BulkSource):
 
     def _cut(self, frontier: Frontier) -> tuple[Piece, Frontier] | None:
         """The chunk after a key; see `chunks.Cut`."""
-        if frontier == _END or (self._uncut is not None and self._uncut.pausing()):
+        reached = _Reached.of(frontier)
+        if reached.is_all or (self._uncut is not None and self._uncut.pausing()):
             return None
         try:
             self._low()  # while there is none, no chunk can be read, and none need be looked for
-            key = self._key_columns()
-            last = self.database.nth(self.settings.table, key, frontier, self.settings.chunk_rows)
+            _, key = self._columns()
+            last = self.database.nth(self.settings.table, key, reached.after, self.settings.chunk_rows)
         except NotVisible as error:  # the database answers, so it may be asked at each plan
             self._uncut = Failure(str(error))
             return None
@@ -190,7 +220,7 @@ class JdbcBulk(BulkSource):
             self._uncut = Failure.after(self._uncut, str(error))
             return None
         self._uncut = None
-        return [frontier, last], _END if last is None else last
+        return [reached.after, last], {"after": _END if last is None else last, "identity": self._identity}
 
     def _attempt(self, piece: Piece) -> tuple[Piece, str | None]:
         """Read a chunk; see `chunks.Try`."""
@@ -205,8 +235,8 @@ class JdbcBulk(BulkSource):
 
     def _fetch(self, piece: Piece) -> _Read:
         low = self._low()
-        table, key, (after, until, *_read_at) = self.settings.table, self._key_columns(), piece
-        columns = self.database.columns(table)
+        table, (after, until, *_read_at) = self.settings.table, piece
+        columns, key = self._columns()
         own = self._rows.names(each.name for each in columns)
         wanted = {own[each.name]: each.type for each in self._rows.spec.schema.columns if each.name in own}
         given = {each: wanted[each.name] for each in columns if each.name in wanted}
@@ -214,6 +244,7 @@ class JdbcBulk(BulkSource):
         with self.database.translate_errors(f"reading {table}"):
             # Lost rows must not be queried again: they may have changed since.
             kept = chosen.localCheckpoint(eager=True)
+        self._columns()  # the table may have been changed meanwhile
         return _Read(self._rows.typed(kept, unread), self.database.now(self.settings.clock), low, self._position())
 
     def _low(self) -> Position:
@@ -232,17 +263,36 @@ class JdbcBulk(BulkSource):
             raise BadInput(f"{asked!r} must give one row with a column for each of the position: {wanted}")
         return tuple(map(str, found))
 
-    def _key_columns(self) -> tuple[KeyColumn, ...]:
-        """The columns of the key, under their names in the database."""
-        if self._key is None:
-            there = {each.name: each for each in self.database.columns(self.settings.table)}
-            own = self._rows.names(there)
-            declared = self.schema.select(self.spec.key).columns
-            named = ((each.type, there[own[each.name]]) for each in declared)
-            self._key = tuple(
-                KeyColumn(found.name, kind, found.nullable, found.is_number, found.type) for kind, found in named
+    def _columns(self) -> tuple[list[DatabaseColumn], tuple[KeyColumn, ...]]:
+        """The columns of the table, and those of its key, under their names in the database.
+
+        Raises:
+            SourceChanged: the table is not the one whose load has begun, or its key has another order.
+        """
+        columns = self.database.columns(self.settings.table)
+        there = {each.name: each for each in columns}
+        own = self._rows.names(there)
+        named = [(each.type, there[own[each.name]]) for each in self.schema.select(self.spec.key).columns]
+        self._check_same([found for _, found in named])
+        return columns, tuple(
+            KeyColumn(found.name, kind, found.nullable, found.is_number, found.type) for kind, found in named
+        )
+
+    def _check_same(self, key: list[DatabaseColumn]) -> None:
+        orders = ["number" if each.is_number else each.order for each in key]
+        found = [key[0].table, sha256(json.dumps(orders).encode()).hexdigest()[:12]]
+        began = self._identity = self._identity or found
+        if found[0] != began[0]:
+            raise SourceChanged(
+                f"{self.settings.table} is not the table any more whose load has begun: it was dropped and made again,"
+                " or (MySQL, MariaDB) altered; load it under another pipeline name"
             )
-        return self._key
+        if found != began:
+            raise SourceChanged(
+                f"the key of {self.settings.table} has another order than when its load began: the type, collation or"
+                f" list of values of {', '.join(each.name for each in key)} has changed; load the table under another"
+                " pipeline name"
+            )
 
     def _range(self, piece: Piece) -> KeyRange:
         """The key range of a chunk; unbounded unless integer, since databases order texts in different ways.

@@ -23,6 +23,8 @@ class DatabaseColumn:
         scale: the digits of a number after the point.
         nullable: whether it may be null; False only if it is declared so.
         is_number: whether the database orders its values as numbers.
+        table: what identifies the table among all that have had its name; empty if that is not known.
+        order: what decides the order of its values, if they are no numbers: its type, collation and list of values.
     """
 
     name: str
@@ -31,10 +33,13 @@ class DatabaseColumn:
     scale: int
     nullable: bool
     is_number: bool
+    table: str = ""
+    order: str = ""
 
     @classmethod
     def of(cls, found: Any, at: int) -> DatabaseColumn:
         """A column of a result set's metadata, by its place from 1."""
         numbers = found.getPrecision(at), found.getScale(at)
         kind = found.isNullable(at) != _NO_NULLS, found.getColumnType(at) in _NUMBERS
-        return cls(found.getColumnLabel(at), found.getColumnTypeName(at), *numbers, *kind)
+        own = found.getColumnTypeName(at)
+        return cls(found.getColumnLabel(at), own, *numbers, *kind, order=own)

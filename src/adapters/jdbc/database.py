@@ -142,7 +142,11 @@ class Database:
         with self.translate_errors(f"reading {table}"), self._connection() as connection:
             found = connection.prepareStatement(asked).executeQuery().getMetaData()
             columns = [DatabaseColumn.of(found, at + 1) for at in range(found.getColumnCount())]
-            return self._with_enums(connection, table, columns) if self.settings.kind in mysql.KINDS else columns
+            if self.settings.kind == postgresql.KIND:
+                return postgresql.with_identity(connection, self.table_name(table), columns)
+            if self.settings.kind in mysql.KINDS:
+                return mysql_columns.with_identity(connection, self.table_name(table), table, columns)
+            return columns
 
     def chunk(
         self,
@@ -294,13 +298,6 @@ class Database:
             yield connection
         finally:
             connection.close()
-
-    def _with_enums(self, connection: Any, table: str, columns: list[DatabaseColumn]) -> list[DatabaseColumn]:
-        listed = connection.prepareStatement(f"SHOW COLUMNS FROM {self.table_name(table)}").executeQuery()
-        types = dict[str, str]()
-        while listed.next():
-            types[listed.getString(1)] = listed.getString(2)
-        return mysql_columns.with_enums(columns, types)
 
     def _select(self, column: DatabaseColumn, wanted: DataType) -> tuple[str, str | None]:
         """A column's value in SQL, and the text of those values that Spark cannot read."""

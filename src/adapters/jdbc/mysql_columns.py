@@ -7,8 +7,8 @@ its text, and the text of a BIT is compared as bytes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 
@@ -36,19 +36,44 @@ _KEYS = {
     # Drivers refuse dates of zeros.
     **dict.fromkeys(("date", "datetime", "time", "timestamp"), _TEXT),
 }
+_CREATED = """SELECT CAST(MAX(create_time) AS CHAR) FROM information_schema.tables
+WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ?"""
 _HEX = re.compile(r"([0-9A-F]{2})*")
 _DIGITS = re.compile(r"[0-9]+")
 
 
-def with_enums(columns: Iterable[DatabaseColumn], types: Mapping[str, str]) -> list[DatabaseColumn]:
-    """The columns with the types ENUM and SET, which drivers call CHAR.
+def with_identity(connection: Any, quoted: str, table: str, columns: Iterable[DatabaseColumn]) -> list[DatabaseColumn]:
+    """The columns with the types ENUM and SET, which drivers call CHAR, and with the identity of their table.
 
     Args:
+        connection: a connection to the database.
+        quoted: the quoted name of the table.
+        table: its name.
         columns: the columns, as the driver describes them.
-        types: the server's own type of each, by its name.
     """
-    own = {name: _bare(kind) for name, kind in types.items()}
-    return [evolve(each, type=own[each.name]) if own.get(each.name) in _ENUMS else each for each in columns]
+    listed = connection.prepareStatement(f"SHOW FULL COLUMNS FROM {quoted}").executeQuery()
+    found = dict[str, tuple[str, str]]()
+    while listed.next():
+        found[listed.getString(1)] = listed.getString(2), listed.getString(3) or ""
+    created = _created(connection, table)
+    return [_identified(each, created, *found[each.name]) for each in columns]
+
+
+def _created(connection: Any, table: str) -> str:
+    """The time at which a table was created or altered; empty for a view."""
+    *schema, name = table.split(".")
+    asked = connection.prepareStatement(_CREATED)
+    asked.setString(1, schema[-1] if schema else None)
+    asked.setString(2, name)
+    found = asked.executeQuery()
+    return (found.next() and found.getString(1)) or ""
+
+
+def _identified(column: DatabaseColumn, table: str, kind: str, collation: str) -> DatabaseColumn:
+    own = _bare(kind)
+    if own in _ENUMS:
+        return evolve(column, type=own, table=table, order=f"{kind} {collation}")
+    return evolve(column, table=table, order=f"{own} {collation}")
 
 
 def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, str | None]:

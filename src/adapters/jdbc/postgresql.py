@@ -6,6 +6,11 @@ a text, in a column of its own.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Any
+
+from attrs import evolve
+
 from ...domain.table.schema import DataType
 from . import decimals
 from .columns import DatabaseColumn
@@ -27,6 +32,27 @@ _TEXTS_OF = {
     ),
 }
 """The texts of arrays, whose types have these names."""
+_IDENTITY = """SELECT attname, CAST(attrelid AS text), CAST(attcollation AS text) FROM pg_attribute
+WHERE attnum > 0 AND attrelid = CAST({table} AS regclass)"""
+_SAME_ORDER = {"varchar": "text"}
+
+
+def with_identity(connection: Any, table: str, columns: Iterable[DatabaseColumn]) -> list[DatabaseColumn]:
+    """The columns with the OID of their table and the collations that decide the order of texts.
+
+    Args:
+        connection: a connection to the database.
+        table: the quoted name of the table.
+        columns: the columns, as the driver describes them.
+    """
+    listed = connection.prepareStatement(_IDENTITY.format(table=literal(table))).executeQuery()
+    found = dict[str, tuple[str, str]]()
+    while listed.next():
+        found[listed.getString(1)] = listed.getString(2), listed.getString(3)
+    return [
+        evolve(each, table=found[each.name][0], order=f"{_SAME_ORDER.get(each.type, each.type)} {found[each.name][1]}")
+        for each in columns
+    ]
 
 
 def select(column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, str | None]:
