@@ -61,13 +61,19 @@ def _read(consumer: Consumer, topic: str, number: int, *, keyed: bool) -> Iterat
     raise AssertionError(f"no end of {topic}/{number} within 20 s")
 
 
-def remake(broker: KafkaBroker, topic: str, partitions: int = 1) -> None:
-    """Delete a topic, and create it again."""
+def delete(broker: KafkaBroker, topic: str) -> None:
+    """Delete a topic."""
     admin = broker.admin()
     admin.delete_topics([topic])[topic].result()
     while topic in admin.list_topics().topics:
         time.sleep(0.1)
+
+
+def remake(broker: KafkaBroker, topic: str, partitions: int = 1) -> None:
+    """Delete a topic, and create it again."""
+    delete(broker, topic)
     broker.create_topic(topic, partitions)
+    admin = broker.admin()
     while topic not in admin.list_topics().topics:
         time.sleep(0.1)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import time
+from contextlib import nullcontext
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from threading import Timer
@@ -13,7 +14,7 @@ from uuid import uuid4
 
 import pytest
 from attrs import define, evolve
-from confluent_kafka import KafkaException, Producer
+from confluent_kafka import KafkaException, Producer, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
 from headwater.adapters.kafka import topics
@@ -30,7 +31,7 @@ from headwater.domain.table.schema import Schema
 from headwater.domain.table.view_spec import ViewSpec
 from headwater.testing.clock import NOW
 from headwater.testing.frames import polars_frame
-from tests.kafka_reading import Found, committed, remake
+from tests.kafka_reading import Found, committed, delete, remake
 
 if TYPE_CHECKING:
     from headwater.testing.kafka_broker import KafkaBroker
@@ -178,6 +179,45 @@ def test_a_topic_with_the_records_of_another_feed_is_refused(topic: Topic) -> No
             ask()
     remake(topic.broker, topic.name)
     assert topic.sink(pipeline="other").published() is None
+
+
+@pytest.mark.parametrize("lose", ["receipts", "id"])
+def test_a_topic_with_records_and_no_receipt_is_refused(topic: Topic, lose: str) -> None:
+    """All rows of the view besides them would be there twice."""
+    publish(topic.claimed(), 0, (1, None, "+I"))
+    await_records(topic)
+    if lose == "receipts":
+        delete(topic.broker, f"{topic.name}.epochs")
+    else:
+        remake(topic.broker, topic.name)
+        topic.broker.produce(topic.name, [b"{}"])
+    with pytest.raises(SinkChanged, match=r"has records, but .*\.epochs' has no receipt .* to a new topic, or delete"):
+        topic.sink().claim()
+
+
+def test_a_topic_whose_records_were_removed_is_empty(topic: Topic) -> None:
+    publish(topic.claimed(), 0, (1, None, "+I"))
+    await_records(topic)
+    admin = topic.broker.admin()  # the name keeps the client alive
+    (removed,) = admin.delete_records([TopicPartition(topic.name, 0, -1)]).values()
+    removed.result(10)
+    delete(topic.broker, f"{topic.name}.epochs")
+    publish(topic.claimed(), 0, (1, None, "+I"))
+    assert [found.key for found in topic.holds()] == [{"id": 1}]
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused"),
+    [
+        ({"cleanup_policy": "delete"}, True),
+        ({"cleanup_policy": "compact,delete"}, True),
+        ({"cleanup_policy": "delete", "retention_ms": "-1"}, False),
+    ],
+)
+def test_receipts_that_expire_are_refused(topic: Topic, policy: dict[str, str], *, refused: bool) -> None:
+    topic.broker.create_topic(f"{topic.name}.epochs", **policy)
+    with pytest.raises(ConfigError, match=r"set cleanup\.policy = compact for") if refused else nullcontext():
+        topic.sink().claim()
 
 
 def test_feeds_that_share_a_topic_since_earlier_versions_have_their_own_receipts(topic: Topic) -> None:
@@ -360,6 +400,13 @@ def test_a_receipt_of_earlier_versions_has_no_partitions_and_settings(topic: Top
     ]
     recorded = [(each.get("partitions"), each.get("shape")) for each in topic.receipts()]
     assert recorded == [(1, shapes[0]), (None, None), (3, shapes[1])]
+
+
+def await_records(topic: Topic) -> None:
+    """Wait for readers to see what was published: a commit returns before its markers are written."""
+    deadline = time.monotonic() + 10
+    while not (topic.holds() and topic.receipts()):
+        assert time.monotonic() < deadline
 
 
 def add_partitions(topic: Topic, number: int) -> None:

@@ -19,7 +19,7 @@ from .clients import Admin, create_client
 from .errors import translate_errors
 from .plan import OffsetBounds, Partition, Slice
 from .settings import KafkaSettings, SinkSettings, client_options
-from .topics import ANSWER_SECONDS, Topic, describe, find
+from .topics import ANSWER_SECONDS, Topic, describe, find, find_expiring
 
 _WINDOW = 100
 
@@ -62,20 +62,33 @@ class Receipts:
             return self._last(topic) if self._describe(self.topic) else None
 
     def begin(self) -> Receipt | None:
-        """The newest receipt, of a sink that is written from now on; call `ensure` before. Raises as `newest`."""
+        """The newest receipt, of a sink that is written from now on; call `ensure` before.
+
+        Raises: as `newest`, and
+            SinkChanged: the topic has records, but no receipt.
+        """
         with translate_errors(self.settings):
             self._topic = self._find()
-            return self._last(self._topic)
+            if (found := self._last(self._topic)) is None:
+                self._check_empty()
+            return found
 
     def ensure(self) -> None:
         """Create the topic of the receipts, if it does not exist.
 
         Raises:
+            ConfigError: it exists, and Kafka removes its old records.
             SinkUnavailable: the cluster does not answer.
         """
         with translate_errors(self.settings):
             if not self._describe(self.topic):
                 self._create()
+            elif find_expiring(self._admin, [self.topic]):
+                raise ConfigError(
+                    f"Kafka removes old records of topic {self.topic!r} (cleanup.policy). Without its receipts a run"
+                    f" cannot know which epoch {self.settings.topic!r} has reached: set cleanup.policy = compact for"
+                    f" {self.topic!r}"
+                )
 
     def line(self, receipt: Receipt) -> bytes:
         """The record of a receipt; call `begin` before."""
@@ -127,9 +140,12 @@ class Receipts:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
+    def _reader(self, topic: str) -> TopicReader:
+        return TopicReader(KafkaSettings(self.settings.servers, (topic,), options=self.settings.options))
+
     def _last(self, topic: Topic) -> Receipt | None:
         """The newest receipt of this feed for the topic, from all partitions: there may be several."""
-        reader = TopicReader(KafkaSettings(self.settings.servers, (self.topic,), options=self.settings.options))
+        reader = self._reader(self.topic)
         found = [self._last_line(reader, topic, *each) for each in reader.offset_bounds().items()]
         mine = (line for line in found if line.get("feed") == self.feed.name)
         if not (newest := max(mine, key=lambda line: line["epoch"], default=None)):
@@ -148,6 +164,19 @@ class Receipts:
                 f"Kafka topic {self.settings.topic!r} has the records of {other['feed']} up to epoch {other['epoch']};"
                 f" with all rows of {self.feed.name} besides, its readers would have rows twice: publish to a new"
                 " topic, or delete this one and create it again"
+            )
+
+    def _check_empty(self) -> None:
+        """Check that no record is in the sink's topic. Transactions that were aborted leave offsets without records."""
+        reader = self._reader(self.settings.topic)
+        held = reader.offset_bounds().items()
+        slices = [Slice(0, *partition, each.low, each.high) for partition, each in held if each.low < each.high]
+        if next(reader.runs(slices), None):
+            raise SinkChanged(
+                f"Kafka topic {self.settings.topic!r} has records, but {self.topic!r} has no receipt for them: receipts"
+                " were removed, the topic was restored, or others write to it. With all rows of"
+                f" {self.feed.name} besides, its readers would have rows twice: publish to a new topic, or delete this"
+                " one and create it again"
             )
 
     def _check_shape(self, former: dict[str, Any]) -> None:

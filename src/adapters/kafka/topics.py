@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping
 from time import monotonic, sleep
 from typing import TYPE_CHECKING
 
@@ -81,17 +82,32 @@ def find_compacted(admin: Admin, names: Collection[str]) -> list[str]:
     Raises:
         KafkaException: the cluster does not answer.
     """
+    return [name for name, settings in _settings(admin, names) if "compact" in settings["cleanup.policy"]]
+
+
+def find_expiring(admin: Admin, names: Collection[str]) -> list[str]:
+    """The topics whose old records are removed; without those whose settings the broker does not show.
+
+    Raises:
+        KafkaException: the cluster does not answer.
+    """
+    return [
+        name
+        for name, settings in _settings(admin, names)
+        if "delete" in settings["cleanup.policy"] and {settings["retention.ms"], settings["retention.bytes"]} != {"-1"}
+    ]
+
+
+def _settings(admin: Admin, names: Collection[str]) -> Iterator[tuple[str, Mapping[str, str]]]:
+    """The settings of topics; of those that the broker does not show, none."""
     asked = admin.describe_configs(
         [ConfigResource(ConfigResource.Type.TOPIC, name) for name in names], request_timeout=ANSWER_SECONDS
     )
-    found = []
     for topic, answer in asked.items():
         try:
-            policy = answer.result().get("cleanup.policy")
+            shown = answer.result()
         except KafkaException as error:
             if error.args[0].code() not in _NOT_SHOWN:
                 raise
         else:
-            if policy and "compact" in (policy.value or ""):
-                found.append(topic.name)
-    return found
+            yield topic.name, defaultdict(str, {name: entry.value or "" for name, entry in shown.items()})
