@@ -60,7 +60,7 @@ class Slice:
 
 
 def plan(after: Offsets | None, held: Mapping[Partition, OffsetBounds], limit: int | None) -> OffsetRange | None:
-    """The next range, at most `limit` offsets (None: all of them); None if there is nothing new.
+    """The next range, at most `limit` offsets (None: all of them), but one of each partition; None if nothing is new.
 
     The range has a start for every partition, so the broker need not be asked when it is read again. A partition that
     was added to a topic since the given offsets begins at offset 0.
@@ -262,7 +262,12 @@ def _start(partition: Partition, read: int | None, held: OffsetBounds) -> int:
 
 
 def _shares(available: Mapping[Partition, int], limit: int) -> dict[Partition, int]:
-    """Share a limit so that no partition gets more than another one that still has records waiting."""
+    """Share a limit so that no partition gets more than another one that still has records waiting.
+
+    Each that has records waiting gets one at least, even beyond the limit: else those with few would never be read, and
+    their rows would be late.
+    """
+    limit = max(limit, sum(map(bool, available.values())))
     shares: dict[Partition, int] = {}
     for given, each in enumerate(sorted(available, key=lambda one: available[one])):
         shares[each] = min(available[each], limit // (len(available) - given))

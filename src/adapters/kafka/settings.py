@@ -34,7 +34,8 @@ class KafkaSettings:
     Args:
         servers: ``host:port``, several separated by commas.
         topics: the topics that make one stream.
-        max_rows_per_epoch: the largest number of records in an epoch, shared fairly among the partitions.
+        max_rows_per_epoch: the largest number of records in an epoch, shared fairly among the partitions. One of each
+            partition is read in any case.
         options: further client settings as librdkafka names them, for security above all; they are never shown.
         max_bytes_per_epoch: about the largest number of bytes of records in an epoch. If neither limit is set, an epoch
             has at most 200,000 records and 64 MiB.

@@ -165,3 +165,10 @@ def test_an_unfinished_epoch_is_repeated_if_its_records_are_there(start: int, lo
     """Partition 0 may have nothing to be read again; topic u has left the source."""
     begun = OffsetRange({"t": {"0": start, "1": 0}, "u": {"0": 0}}, {"t": {"0": 40, "1": 5}, "u": {"0": 1}})
     assert is_held(begun, held(low)) is readable
+
+
+def test_a_limit_below_the_number_of_partitions_leaves_none_out() -> None:
+    waiting = {("t", number): OffsetBounds(0, high) for number, high in enumerate([1, 1000, 0, 1000])}
+    found = plan(None, waiting, 2)
+    assert found is not None
+    assert found.until == {"t": {"0": 1, "1": 1, "2": 0, "3": 1}}
