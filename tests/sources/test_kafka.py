@@ -196,10 +196,12 @@ def test_passes_over_what_transactions_left(engine: Engine, kafka: KafkaBroker, 
     await_markers(source, topic, 6)
     found = planned(source)
     assert ids(source, found) == [1, 3]
+    assert not source.has_uncommitted(found.until)
     producer.begin_transaction()
     producer.produce(topic, messages(4)[0], partition=0)
     producer.flush()
     assert source.plan(found.until, NOW) is None
+    assert source.has_uncommitted(found.until)
     assert ids(source, found) == [1, 3]
     producer.commit_transaction()
     await_markers(source, topic, 8)

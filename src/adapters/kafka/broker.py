@@ -8,7 +8,8 @@ from time import monotonic, sleep
 from typing import Any
 
 from attrs import define, field
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
+from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
 from ...domain.errors import ConfigError, SourceUnavailable
 from .clients import Admin, create_client
@@ -59,6 +60,18 @@ class TopicReader:
                 for name, topic in topics.items()
                 for number in topic.partitions
             }
+
+    def uncommitted_bounds(self) -> dict[Partition, OffsetBounds]:
+        """The offsets that each partition holds, with those of open transactions; raises as `offset_bounds`."""
+        with translate_errors(self.settings):
+            latest = {
+                TopicPartition(name, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]
+                for name, topic in self._describe().items()
+                for number in topic.partitions
+            }
+            how = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "request_timeout": ANSWER_SECONDS}
+            asked = self._open_admin().list_offsets(latest, **how)
+            return {(each.topic, each.partition): OffsetBounds(0, at.result().offset) for each, at in asked.items()}
 
     def topic_ids(self) -> Mapping[str, str]:
         """Kafka's own ids of the topics, as last asked for; without those that are not to be compared.

@@ -90,6 +90,9 @@ class KafkaSource(StreamSource):
         """Whether no record of a range has been removed; see `Source.readable`."""
         return planning.is_held(offsets, self._reader.offset_bounds())
 
+    def has_uncommitted(self, after: Offsets | None) -> bool:
+        return planning.waiting(after, self._reader.uncommitted_bounds()) > 0
+
     def check_after(self, after: Offsets) -> None:
         planning.check_kind(after)
 

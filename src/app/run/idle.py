@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from attrs import define, evolve, field
 
 from ...domain.ledger.ledger import Snapshot
-from ...domain.ports import Clock
+from ...domain.ports import Clock, Source
 from ...domain.service.base import Service, Step
 from .options import RunOptions
 
@@ -44,12 +44,15 @@ class Silence:
 
 
 def find_idle_step(
-    service: Service, snapshot: Snapshot, options: RunOptions, now: datetime, last_rows: datetime
+    service: Service, source: Source, snapshot: Snapshot, options: RunOptions, *, now: datetime, last_rows: datetime
 ) -> Step | None:
     """Return the changes that are due without new rows; None if there are none.
 
+    A source is not silent while it has rows in an open transaction: they would be late.
+
     Args:
         service: the service.
+        source: of the service; it is asked only if its silence would change something.
         snapshot: the newest publication.
         options: of the run.
         now: the time (UTC).
@@ -62,6 +65,9 @@ def find_idle_step(
         return None
     until, known = now - after - options.watermark_delay, snapshot.watermark
     step = service.idle(until, snapshot)
+    latest = snapshot.publication
+    if step and source.has_uncommitted(latest.offsets if latest else None):
+        return None
     if step is None or known is None or until - known < _FAR:
         return step
     before, to, shown = (f"{time:%Y-%m-%d %H:%M}" for time in (known, step.watermark or until, now))

@@ -285,10 +285,10 @@ class Runner:
         """Do what is due without new rows; return False if that changes no result."""
         if (latest := self.ledger.latest) is None:
             return False
-        # An earlier run may have read the last rows.
-        last_rows = self._silence.since = self._silence.since or min(latest.published_at, now)
+        last_rows = self._silence.since = self._silence.since or min(latest.published_at, now)  # of an earlier run
         try:
-            if (step := find_idle_step(self.service, self.ledger.snapshot(), self.options, now, last_rows)) is None:
+            read = (self.service, self.source, self.ledger.snapshot())
+            if (step := find_idle_step(*read, self.options, now=now, last_rows=last_rows)) is None:
                 return False
             self.amend("idle", lambda _epoch, _snapshot: step)
         finally:

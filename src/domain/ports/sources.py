@@ -236,6 +236,14 @@ class Source(DeadLetterReader, RebuildCheck, SourceReports, Protocol):
         """
         return True
 
+    def has_uncommitted(self, after: Offsets | None) -> bool:  # noqa: ARG002 - overriding methods use it
+        """Whether rows after these offsets are in transactions that are still open, so that `plan` cannot give them.
+
+        Raises:
+            SourceUnavailable: a temporary fault.
+        """
+        return False
+
     @abstractmethod
     def open(self, epoch: Epoch, offsets: OffsetRange) -> AbstractContextManager[Batch]:
         """The batch of an epoch. Inside the block each read of it returns the same rows.

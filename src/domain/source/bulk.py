@@ -127,6 +127,9 @@ class BulkGroup(Source):
         again = self.push is None if changes is None else self.changelog.readable(changes)
         return again and (chunks is None or self.bulk.readable(chunks))
 
+    def has_uncommitted(self, after: Offsets | None) -> bool:
+        return self.changelog.has_uncommitted((after or {}).get(CHANGELOG))
+
     @contextmanager
     def open(self, epoch: Epoch, offsets: OffsetRange) -> Iterator[Batch]:
         """The rows of a range, of the members that have rows in it, and those of each member in `Batch.topics`.

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from headwater.app.run.idle import Silence
-from headwater.testing.clock import ManualClock
+from headwater.app.run.idle import Silence, find_idle_step
+from headwater.app.run.options import RunOptions
+from headwater.testing.clock import NOW, ManualClock
 
 HOUR = timedelta(hours=1)
 
@@ -32,3 +35,14 @@ def test_a_clock_that_drifts_is_not_set() -> None:
         clock.wrong += timedelta(seconds=50)
         silence.look(clock)
     assert silence.since == before
+
+
+@pytest.mark.parametrize("uncommitted", [False, True])
+def test_a_source_with_an_open_transaction_is_not_silent(*, uncommitted: bool) -> None:
+    due = object()
+    service: Any = SimpleNamespace(catch_up=lambda _snapshot: None, idle=lambda _until, _snapshot: due)
+    source: Any = SimpleNamespace(has_uncommitted=lambda after: uncommitted and after == {"t": {"0": 1}})
+    snapshot: Any = SimpleNamespace(watermark=None, publication=SimpleNamespace(offsets={"t": {"0": 1}}))
+    options = RunOptions(idle_after=HOUR)
+    found = find_idle_step(service, source, snapshot, options, now=NOW.time, last_rows=NOW.time - HOUR)
+    assert found is (None if uncommitted else due)
