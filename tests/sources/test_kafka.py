@@ -293,6 +293,16 @@ def test_a_topic_created_again_is_noticed(kafka: KafkaBroker, topic: str, engine
         patiently(source, found.until)
 
 
+def test_a_topic_created_again_after_the_plan_is_noticed(kafka: KafkaBroker, topic: str, engine: Engine) -> None:
+    kafka.produce(topic, messages(*range(10)), partition=0)
+    source = source_of(engine, kafka, topic)
+    found = planned(source)
+    remake(kafka, topic, partitions=2)
+    kafka.produce(topic, messages(*range(10, 20)), partition=0)
+    with pytest.raises(SourceChanged, match="it was deleted and created again"):
+        source.read(found)
+
+
 @pytest.mark.parametrize("count", [10, 25])
 def test_a_topic_created_again_with_as_many_records_is_noticed(
     kafka: KafkaBroker, topic: str, engine: Engine, count: int

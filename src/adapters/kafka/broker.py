@@ -11,14 +11,15 @@ from attrs import define, field
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
 
+from ...domain.epoch.epoch import Offsets
 from ...domain.errors import ConfigError, SourceUnavailable
 from .clients import Admin, create_client
 from .errors import translate_errors
-from .plan import OffsetBounds, Partition, Slice
+from .plan import OffsetBounds, Partition, Slice, check_same
 from .reading import Reading
 from .runs import Run
 from .settings import KafkaSettings, client_options
-from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, Topic, find, find_compacted
+from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, Topic, describe, find, find_compacted
 
 _STANDSTILL_SECONDS = 30.0
 _NO_LEADER = (
@@ -81,6 +82,16 @@ class TopicReader:
         if self._topic_ids is None:
             self.offset_bounds()
         return self._topic_ids or {}
+
+    def check_same(self, read: Offsets) -> None:
+        """Check that offsets are those of the topics that the cluster has now; it takes a millisecond or two.
+
+        Raises:
+            SourceChanged: a topic has been created again.
+            SourceUnavailable: the cluster does not answer.
+        """
+        with translate_errors(self.settings):
+            check_same(read, self._comparable(describe(self._open_admin(), self.settings.topics)))
 
     def runs(self, slices: list[Slice]) -> Iterator[Run]:
         """The records of these slices, each slice in its order.

@@ -52,6 +52,7 @@ class PolarsKafkaSource(KafkaSource):
         planning.check_same(offsets.until, self._reader.topic_ids())
         runs = self._learn_size(self._reader.runs(planning.slices(offsets)))
         rows = polars_rows(self._decode(runs), self.schema)
+        self._reader.check_same(offsets.until)  # a topic may have been created again since the range was planned
         if self._begins:
             warn_of_absent(rows, self.spec, f"topics {', '.join(self.settings.topics)}")
         return rows
