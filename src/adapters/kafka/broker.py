@@ -37,9 +37,14 @@ class TopicReader:
     """Reads topics with a consumer that stays open, because opening one costs more than reading a small range.
 
     Several threads may read at the same time; each uses a consumer of its own.
+
+    Args:
+        settings: the cluster and its topics.
+        isolation: ``read_uncommitted`` for records of open and aborted transactions, too.
     """
 
     settings: KafkaSettings
+    isolation: str = "read_committed"
     _idle: list[Reading] = field(init=False, factory=list)
     _planning: list[Reading] = field(init=False, factory=list)
     """For offset bounds: on a connection of its own, a request does not wait behind one for records to come."""
@@ -153,7 +158,8 @@ class TopicReader:
         try:
             reading = idle.pop()
         except IndexError:
-            reading = Reading(create_client(Consumer, _consumer_options(self.settings), self.settings))
+            options = _consumer_options(self.settings) | {"isolation.level": self.isolation}
+            reading = Reading(create_client(Consumer, options, self.settings))
         with ExitStack() as closing:
             closing.callback(reading.consumer.close)
             with translate_errors(self.settings):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from attrs import asdict, define, field
@@ -42,6 +42,8 @@ class Receipts:
     settings: SinkSettings
     feed: Feed
     _topic: Topic | None = field(init=False, default=None)
+    _begins: bool = field(init=False, default=False)
+    """Whether `begin` has found no receipt."""
     _kept_admin: Admin | None = field(init=False, default=None)
 
     @property
@@ -69,7 +71,9 @@ class Receipts:
         """
         with translate_errors(self.settings):
             self._topic = self._find()
-            if (found := self._last(self._topic)) is None:
+            found = self._last(self._topic)
+            self._begins = found is None
+            if self._begins:
                 self._check_empty()
             return found
 
@@ -112,6 +116,40 @@ class Receipts:
                 )
             self._check_partitions(found, len(self._topic.partitions))
 
+    def check_first(self) -> None:
+        """Check that no other feed begins in the sink's topic; call it when the first receipt is with the broker.
+
+        Of two feeds that begin at the same time, at least the one whose receipt is later in the log sees the other's.
+
+        Raises:
+            SinkChanged: another feed has begun in it.
+            SinkUnavailable: another feed's transaction is open, or was just aborted; or the cluster does not answer.
+        """
+        if not self._begins:
+            return
+        with translate_errors(self.settings):
+            assert self._topic
+            ends = {each: held.high for each, held in self._reader(self.topic).offset_bounds().items()}
+            self._last(self._topic)  # after that: what is completed meanwhile is after these ends
+            for line in self._open_lines(ends):
+                if line.get("topic_id") == self._topic.id and line["feed"] != self.feed.name:
+                    raise SinkUnavailable(
+                        f"{line['feed']} begins to publish to Kafka topic {self.settings.topic!r}, too, which takes the"
+                        f" changes of one view: publish {self.feed.name} to a new topic"
+                    )
+        self._begins = False
+
+    def _open_lines(self, ends: Mapping[Partition, int]) -> list[dict[str, Any]]:
+        """What is after the completed transactions, up to the last line of this feed in each partition."""
+        reader = self._reader(self.topic, "read_uncommitted")
+        found: list[dict[str, Any]] = []
+        for partition, held in reader.offset_bounds().items():
+            start = ends.get(partition, 0)
+            lines = self._lines(reader, partition, start, held.high) if start < held.high else []
+            own = [at for at, line in enumerate(lines) if line.get("feed") == self.feed.name]
+            found += lines[: own[-1]] if own else lines
+        return found
+
     @property
     def _admin(self) -> Admin:
         """A client that stays connected."""
@@ -140,8 +178,12 @@ class Receipts:
             if error.args[0].code() != KafkaError.TOPIC_ALREADY_EXISTS:
                 raise
 
-    def _reader(self, topic: str) -> TopicReader:
-        return TopicReader(KafkaSettings(self.settings.servers, (topic,), options=self.settings.options))
+    def _reader(self, topic: str, isolation: str = "read_committed") -> TopicReader:
+        return TopicReader(KafkaSettings(self.settings.servers, (topic,), options=self.settings.options), isolation)
+
+    def _lines(self, reader: TopicReader, partition: Partition, start: int, end: int) -> list[dict[str, Any]]:
+        records = (record for run in reader.runs([Slice(0, *partition, start, end)]) for record in run.records())
+        return [json.loads(record.raw or b"{}") for record in records]
 
     def _last(self, topic: Topic) -> Receipt | None:
         """The newest receipt of this feed for the topic, from all partitions: there may be several."""
@@ -203,9 +245,7 @@ class Receipts:
         start, window, other = held.high, _WINDOW, dict[str, Any]()
         while start > held.low:
             start, end, window = max(held.low, start - window), start, window * 10
-            runs = reader.runs([Slice(0, *partition, start, end)])
-            records = (record for run in runs for record in run.records())
-            lines: list[dict[str, Any]] = [json.loads(record.raw or b"{}") for record in records]
+            lines = self._lines(reader, partition, start, end)
             lines = [line for line in lines if line.get("topic_id") == topic.id]
             if mine := [line for line in lines if line.get("feed") == self.feed.name]:
                 return mine[-1]

@@ -82,6 +82,7 @@ class KafkaSink(StreamSink):
             # all records are with the broker.
             producer.flush(_COMMIT_SECONDS)
             self._receipts.check_same()
+            self._receipts.check_first()
 
 
 def check_options(settings: SinkSettings) -> None:
