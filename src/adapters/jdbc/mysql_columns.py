@@ -29,12 +29,14 @@ _ENUMS = frozenset({"enum", "set"})
 _NUMBERED = _ENUMS | {_BIT}
 """Types that are ordered by their numbers."""
 _BYTES = frozenset({"binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"})
+_UNKNOWN = frozenset({"uuid", "inet4", "inet6"})
+"""Types of MariaDB that Spark does not know."""
 _KEYS = {
     _FLOAT: _DOUBLE,
     **dict.fromkeys(_NUMBERED, _NUMBER),
     **dict.fromkeys(_BYTES, "HEX({name})"),
     # Drivers refuse dates of zeros.
-    **dict.fromkeys(("date", "datetime", "time", "timestamp"), _TEXT),
+    **dict.fromkeys(("date", "datetime", "time", "timestamp", *_UNKNOWN), _TEXT),
 }
 _CREATED = """SELECT CAST(MAX(create_time) AS CHAR) FROM information_schema.tables
 WHERE table_schema = COALESCE(?, DATABASE()) AND table_name = ?"""
@@ -86,6 +88,8 @@ def select(kind: str, column: DatabaseColumn, name: str, wanted: DataType) -> tu
     if own == _DECIMAL and column.precision > decimals.DIGITS:
         text = _TEXT.format(name=name)
         return (text, None) if wanted.name == "string" else decimals.select(column, name, wanted, text)
+    if own in _UNKNOWN:
+        return _TEXT.format(name=name), None
     if own == _FLOAT:
         return _DOUBLE.format(name=name), None
     if own == _BIT and column.precision > 1:  # a BIT(1) is a boolean
