@@ -516,6 +516,13 @@ _UTC_NOON = datetime(2024, 7, 1, 12, tzinfo=UTC)
         ("numeric", "1.25", "decimal(38,18)", Decimal("1.25")),
         ("numeric", "NaN", "string", "NaN"),
         ("int4", "7", "bigint", 7),
+        ("int4", "7", "string", "7"),
+        ("time", "10:00:00.5", "string", "10:00:00.5"),
+        ("uuid", "00000009-0000-4000-8000-000000000000", "string", "00000009-0000-4000-8000-000000000000"),
+        ("inet", "10.0.0.1", "string", "10.0.0.1"),
+        ("text", 'NULL, {\\"}', "string", 'NULL, {"}'),
+        ("char(3)", "a", "string", "a  "),
+        ("timestamptz", "2024-02-29 10:00:00.5+02", "string", "2024-02-29 08:00:00.5"),
     ],
 )
 def test_arrays(postgres_bank: JdbcDatabase, kind: str, value: str, declared: str, read: Any) -> None:

@@ -23,6 +23,10 @@ _TEXTS = {
 }
 _TIMES = ("date", "timestamp", "timestamptz")
 _NUMERICS = "_numeric"
+_ARRAY = "CAST(CAST({name} AS text) AS text[])"
+"""The texts of an array as its type writes them. Cast one by one, an `inet` would get a mask."""
+_NO_TEXTS = frozenset({"_bool", "_box", "_bytea"})
+"""Arrays whose elements these texts do not equal: a single `bool` is read as `true`, and bytes as UTF-8."""
 _TEXTS_OF = {
     **dict.fromkeys(("_date", "_timestamp"), "CAST({name} AS text[])"),
     "_timestamptz": (
@@ -71,10 +75,9 @@ def select(column: DatabaseColumn, name: str, wanted: DataType) -> tuple[str, st
 
 def _select_array(column: DatabaseColumn, name: str, element: DataType) -> tuple[str, str | None]:
     """As `select`, for an array with elements of a declared type."""
-    if column.type != _NUMERICS:
-        return _TEXTS_OF.get(column.type, "{name}").format(name=name), None
-    if element.name == "string":
-        return f"CAST({name} AS text[])", None
+    as_text = element.name == "string" and column.type not in _NO_TEXTS
+    if column.type != _NUMERICS or as_text:
+        return _TEXTS_OF.get(column.type, _ARRAY if as_text else "{name}").format(name=name), None
     fits, kind = decimals.condition(column, "each", element)
     fit = f"(SELECT coalesce(bool_and({fits}), true) FROM unnest({name}) AS each)"  # noqa: S608 - the name is quoted
     return f"CAST(CASE WHEN {fit} THEN {name} END AS {kind}[])", f"CASE WHEN NOT {fit} THEN CAST({name} AS text) END"
