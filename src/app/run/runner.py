@@ -258,8 +258,7 @@ class Runner:
             step, written, loss, passed_over = self._step_and_publish(offsets, phase)
         finally:
             self.engine.release()
-        ledger = self.ledger
-        epoch = ledger.next_epoch.number - 1
+        ledger, epoch = self.ledger, self.ledger.next_epoch.number - 1
         counts = (step.rows, step.dead_letters, written)
         try:
             self.publish_to_sink(phase)
