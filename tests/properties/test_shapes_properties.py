@@ -70,6 +70,7 @@ def specs(draw: st.DrawFn) -> RecordSpec:
         tells_log=told == "log",
         tells_transactions=told == "transactions",
         needs_whole_rows=draw(st.booleans()),
+        needs_old_rows=draw(st.booleans()),
         needs_commit_order=bool(metadata) and draw(st.booleans()),
     )
 

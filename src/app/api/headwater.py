@@ -355,10 +355,9 @@ class Headwater(Declarations, ViewReader):
 
     def _repr_html_(self) -> str:
         """What is declared, for notebooks; nothing is started for it."""
-        backend = self.deployment.backend
-        at = f", {backend.path}" if backend.path else ""
+        place = ", ".join(filter(None, (self.deployment.backend.name, self.deployment.backend.path)))
         rows = (describe(each, self.services[each.name]) for each in self.deployment.pipelines.values())
-        return html_table(("pipeline", "service", "reads", "views"), rows, title=f"Headwater on {backend.name}{at}")
+        return html_table(("pipeline", "service", "reads", "views"), rows, title=f"Headwater on {place}")
 
     def close(self) -> None:
         """Send the telemetry that waits, and stop the engine if this deployment started it; work is then refused."""
@@ -376,8 +375,8 @@ class Headwater(Declarations, ViewReader):
 
     def _for_programs(self, pipeline: str) -> Pipeline:
         """A handle on the pipeline whose frames are those that programs get."""
-        runner, base = self._runner(pipeline).for_programs(), lambda: self._container.base_for_programs
-        return Pipeline(runner, base, self._pushes.push_to)
+        runner = self._runner(pipeline).for_programs()
+        return Pipeline(runner, lambda: self._container.base_for_programs, self._pushes.push_to)
 
     def _take(self, draft: Draft) -> None:
         """See `Declarations`. The pipelines that have been started stay as they are."""

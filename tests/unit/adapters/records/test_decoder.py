@@ -288,7 +288,7 @@ def test_unknown_row_kinds(word: object) -> None:
 @pytest.mark.parametrize("word", ["u", "U", "update"])
 def test_an_update_without_its_old_row_is_refused_where_that_is_subtracted(word: str) -> None:
     """Rows of a file with types, and rows by their shapes, are refused as the strict decoder refuses them."""
-    spec = RecordSpec(Schema.parse("x int, op string"), row_kind="op", needs_whole_rows=True)
+    spec = RecordSpec(Schema.parse("x int, op string"), row_kind="op", needs_old_rows=True)
     why = spec.row_kinds.refusal("op") + repr(word)
     assert "send it as -U before +U" in why
     with pytest.raises(Undecodable, match=re.escape(why)):
