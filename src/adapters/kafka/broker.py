@@ -8,8 +8,7 @@ from time import monotonic, sleep
 from typing import Any
 
 from attrs import define, field
-from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
-from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]
+from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 
 from ...domain.epoch.epoch import Offsets
 from ...domain.errors import ConfigError, SourceUnavailable
@@ -52,7 +51,7 @@ class TopicReader:
     _topic_ids: Mapping[str, str] | None = field(init=False, default=None)
 
     def offset_bounds(self) -> dict[Partition, OffsetBounds]:
-        """The offsets that each partition of the topics holds; of transactions, only those that are completed.
+        """The offsets that each partition of the topics holds; those of open transactions only if they are read.
 
         Raises:
             ConfigError: a topic does not exist.
@@ -66,18 +65,6 @@ class TopicReader:
                 for name, topic in topics.items()
                 for number in topic.partitions
             }
-
-    def uncommitted_bounds(self) -> dict[Partition, OffsetBounds]:
-        """The offsets that each partition holds, with those of open transactions; raises as `offset_bounds`."""
-        with translate_errors(self.settings):
-            latest = {
-                TopicPartition(name, number): OffsetSpec.latest()  # type: ignore[no-untyped-call]
-                for name, topic in self._describe().items()
-                for number in topic.partitions
-            }
-            how = {"isolation_level": IsolationLevel.READ_UNCOMMITTED, "request_timeout": ANSWER_SECONDS}
-            asked = self._open_admin().list_offsets(latest, **how)
-            return {(each.topic, each.partition): OffsetBounds(0, at.result().offset) for each, at in asked.items()}
 
     def topic_ids(self) -> Mapping[str, str]:
         """Kafka's own ids of the topics, as last asked for; without those that are not to be compared.

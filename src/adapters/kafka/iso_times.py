@@ -7,7 +7,7 @@ from datetime import timedelta
 from ...domain.duration import DAY_MICROS, WALL_EPOCH
 
 _CYCLE, _YEARS = 146_097 * DAY_MICROS, 400
-"""The calendar repeats itself after so many microseconds, and years."""
+"""The length of the cycle in which the calendar repeats itself, in microseconds and in years."""
 
 
 def iso_wall_time(micros: int) -> str:

@@ -45,6 +45,7 @@ class KafkaSource(StreamSource):
     reread_formats: Collection[str] = field(init=False)
     lanes: bool = field(init=False, default=True)
     _reader: TopicReader = field(init=False)
+    _uncommitted: TopicReader = field(init=False)
     _registry: Registry | None = field(init=False, default=None)
     _checks_compaction: bool = field(init=False)
     """Whether it is still to be checked that no topic is compacted; asked once, as the answer seldom changes."""
@@ -54,7 +55,7 @@ class KafkaSource(StreamSource):
     def __attrs_post_init__(self) -> None:
         if not self.spec.is_json:
             raise ConfigError(f"Kafka records cannot be read as {self.spec.format}; use json")
-        self._reader = TopicReader(self.settings)
+        self._reader, self._uncommitted = TopicReader(self.settings), TopicReader(self.settings, "read_uncommitted")
         self._checks_compaction = self.settings.compaction == "check" and self.spec.compacted != READ
         if self.spec.encoding != TEXT:
             self._registry = Registry(self.settings.registry or "", self.settings.registry_auth)
@@ -91,7 +92,7 @@ class KafkaSource(StreamSource):
         return planning.is_held(offsets, self._reader.offset_bounds())
 
     def has_uncommitted(self, after: Offsets | None) -> bool:
-        return planning.waiting(after, self._reader.uncommitted_bounds()) > 0
+        return planning.waiting(after, self._uncommitted.offset_bounds()) > 0
 
     def check_after(self, after: Offsets) -> None:
         planning.check_kind(after)

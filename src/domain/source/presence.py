@@ -23,8 +23,10 @@ _NESTED = (
     [*_UNAVAILABLE.encode()],
     {_UNAVAILABLE: _UNAVAILABLE},
 )
-_NOT_PLAIN = (bytes, list, dict)
 """The placeholder for an array of texts, bytes, UUIDs or numbers, and for hstore as a map."""
+
+_NOT_PLAIN = (bytes, list, dict)
+"""The types of other values than texts that may be the placeholder."""
 
 
 def is_unavailable(value: Any) -> bool:

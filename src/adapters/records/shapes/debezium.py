@@ -19,6 +19,7 @@ from ....domain.source.changelog.values import (
 from ....domain.source.conversion import Undecodable
 from ....domain.source.transactions import COMMIT_TIME, EVENT, TRANSACTION
 from ....domain.table.row_kind import DELETE, INSERT, UPDATE_AFTER
+from ....domain.table.schema import TIMES
 from .cell import SOME_TEXT, Writing, safe_numeral
 from .draft import BIGINT, TIMESTAMP, Draft, Image
 from .places import LogFile, committed, gtid_server, log_place, server, whole
@@ -102,11 +103,7 @@ def _described(logical: object, type_: str, zone: str) -> Writing:
         return Writing(zone)
     if logical == CONNECT_DECIMAL:
         raise Unlearnable("a decimal of bytes")
-    if (
-        logical in CONNECT_TEXTS
-        and type_ in ("date", "timestamp", "timestamp_ntz")
-        and (type_, zone) != ("timestamp", "UTC")
-    ):
+    if logical in CONNECT_TEXTS and type_ in TIMES and (type_, zone) != ("timestamp", "UTC"):
         raise Unlearnable("a time with a Z that is not its offset")
     return Writing(zone, unit=CONNECT_UNITS.get(logical), days=logical in CONNECT_DATES)
 

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from ...duration import EPOCH, FIRST_MICRO, LAST_MICRO, WALL_EPOCH
-from ...table.schema import VALUE, Column
+from ...table.schema import TIMES, VALUE, Column
 from ..conversion import Build, Choose, Convert, Refusal, Target, Undecodable, shown
 from ..decode import FROM_JSON, FROM_TEXT, NUMERAL, or_document
 from ..nested_values import ELEMENT, nested
@@ -302,7 +302,7 @@ def debezium_described(fields: Mapping[str, Message]) -> Choose:
             return _days
         if column.type.name in _NUMBERED and logical in CONNECT_UNITS:
             return debezium_written(CONNECT_UNITS[logical])(column)
-        if column.type.name in ("date", *_NUMBERED) and logical in CONNECT_TEXTS:
+        if column.type.name in TIMES and logical in CONNECT_TEXTS:
             return _without_z(written(column))
         return _decimals if column.type.name == "decimal" else written(column)
 
