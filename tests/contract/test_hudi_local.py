@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
@@ -17,14 +18,19 @@ from attrs import evolve
 from headwater.adapters.hudi.archive import ArchivePolicy
 from headwater.adapters.hudi.compact import CompactionPolicy
 from headwater.adapters.hudi.local import read as reading
+from headwater.adapters.hudi.local.commit import LocalCommit
+from headwater.adapters.hudi.names import KEY
 from headwater.adapters.hudi.timeline import Timeline
-from headwater.domain.errors import EngineLimit, TableDamaged
+from headwater.adapters.spark.jvm import java_class
+from headwater.adapters.spark.schema import frame_of
+from headwater.domain.errors import BadInput, EngineLimit, TableDamaged
+from headwater.domain.table.change import Change
 from headwater.domain.table.merge import Latest, Sum
 from headwater.domain.table.schema import Schema
 from headwater.testing.frames import PolarsFrames
 from headwater.testing.store_committing import CommittingContract
 from headwater.testing.store_contract import OperationsContract, StoreContract
-from headwater.testing.store_harness import StoreHarness, TableDriver, bag, spec_of
+from headwater.testing.store_harness import StoreHarness, TableDriver, bag, mark_of, spec_of
 from headwater.testing.store_keeping import expire
 from headwater.testing.store_merging import MergingContract
 from headwater.testing.store_nested import NestedContract
@@ -34,13 +40,14 @@ from tests.contract import test_hudi, test_hudi_expiring
 from tests.contract.turns import TakingTurns
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
     from headwater.adapters.hudi.local.store import LocalHudiStore
-    from headwater.domain.ports import KeptStore
+    from headwater.domain.ports import KeptStore, Version
+    from headwater.testing.store_harness import Bag, Row
 
 pytestmark = [pytest.mark.hudi, pytest.mark.contract]
 
@@ -273,7 +280,7 @@ class TestLogFiles(LocalHudi):
         *_, path = sorted((self.root / "pipeline" / "items").glob(".*.log.1_*[0-9]"))
         return table, path
 
-    @pytest.mark.parametrize(("place", "value"), [(14, 2), (18, 5), (18, 6)], ids=["version", "parquet", "changes"])
+    @pytest.mark.parametrize(("place", "value"), [(14, 2), (18, 4), (18, 6)], ids=["version", "hfile", "changes"])
     def test_a_block_of_another_kind_is_beyond_the_engine(self, place: int, value: int) -> None:
         table, path = self.log()
         data = bytearray(path.read_bytes())
@@ -294,6 +301,134 @@ class TestLogFiles(LocalHudi):
         path.write_bytes(path.read_bytes()[:-30])
         with pytest.raises(TableDamaged, match="cut off"):
             self.table(self.reopen(), table.spec).rows_at(table.newest)
+
+
+_KEYS = {
+    "int": (-(2**31), 0, 7),
+    "boolean": (False, True),
+    "date": (date.min, date(1582, 10, 10), date(1969, 12, 31), date.max),
+    "timestamp": (_FIRST.replace(tzinfo=UTC), _INSTANT, _END.replace(tzinfo=UTC)),
+    "string": ("", "a", "A-9", "empty_", "null_", "~", "a~b", "a_b", "a.b*c +d", "%5F", "数 \\\n'", "é" * 40, "\0"),
+}
+"""By type, values of keys that this process writes as text."""
+
+
+class Died(Exception):
+    """A writer ends in the middle of a commit."""
+
+
+class TestOwnCommits(LocalHudi):
+    """Commits that this process makes without Spark: for Hudi they are like its own."""
+
+    @pytest.fixture(params=["MERGE_ON_READ", "COPY_ON_WRITE"], autouse=True)
+    def _type(self, request: pytest.FixtureRequest) -> None:
+        self.table_type = request.param
+
+    @contextmanager
+    def without_jobs(self) -> Iterator[None]:
+        tracker = self.spark.sparkContext.statusTracker()
+        before = {*tracker.getJobIdsForGroup()}
+        yield
+        assert {*tracker.getJobIdsForGroup()} == before
+
+    def seen(self, table: TableDriver, version: Version | None = None) -> Bag:
+        """The rows of a version, or of the newest one that was made through the table, which both engines read alike."""
+        read, at = Counter[Any](), version or table.newest
+        for store in (self.reopen(), test_hudi.Hudi.reopen(self)):
+            store.ensure(table.spec)
+            found = bag(*self.rows(store.read(table.spec.name, at)))
+            assert not read or found == read
+            read = found
+        return read
+
+    def commit_on_spark(self, table: TableDriver, rows: Sequence[Row]) -> None:
+        store, table.sequence = test_hudi.Hudi.reopen(self), table.sequence + 1
+        store.ensure(table.spec)
+        change = Change(merge=frame_of(self.spark, table.spec.schema, rows))
+        table.newest = store.commit(table.spec.name, change, mark_of(table.sequence))
+
+    @pytest.mark.parametrize("kind", _KEYS)
+    @pytest.mark.parametrize("partition_by", [[], ["k"]])
+    def test_keys_are_found_again(self, kind: str, partition_by: list[str]) -> None:
+        spec = spec_of(f"k {kind}, n bigint, word string", ["k", "n"], partition_by=partition_by)
+        table, keys = self.table(self.reopen(), spec), [(key, n) for key in _KEYS[kind] for n in range(3)]
+        first = table.commit(append=[(*key, "first") for key in keys])
+        with self.without_jobs():
+            second = table.commit(merge=[(*key, "second") for key in keys])
+            third = table.commit(append=[(key, 3, "new") for key in _KEYS[kind]], delete=keys[::2])
+        left = [*((*key, "second") for key in keys[1::2]), *((key, 3, "new") for key in _KEYS[kind])]
+        assert self.seen(table, first) == bag(*((*key, "first") for key in keys))
+        assert self.seen(table, second) == bag(*((*key, "second") for key in keys))
+        assert self.seen(table, third) == bag(*left)
+        self.commit_on_spark(table, [(*key, "fourth") for key in keys])
+        with self.without_jobs():
+            table.commit(merge=[(*keys[0], "fifth")])
+        table.compact()
+        assert self.seen(table, third) == bag(*left)
+        newest = [(*keys[0], "fifth"), *((*key, "fourth") for key in keys[1:]), *left[len(keys[1::2]) :]]
+        assert self.seen(table) == bag(*newest)
+
+    def test_rows_without_a_key(self) -> None:
+        table = self.table(self.reopen(), spec_of("day int, n bigint", partition_by=["day"]))
+        rows = [(1, 1), (1, 1), (2, None), (None, 3), (3, 4)]
+        table.commit(append=rows[:2])
+        with self.without_jobs():
+            table.commit(append=rows[2:])
+        assert self.seen(table) == bag(*rows)
+
+    def test_a_commit_without_rows(self) -> None:
+        table = self.table(self.reopen(), spec_of("id bigint, name string", ["id"]))
+        table.commit(append=[(1, "a")])
+        with self.without_jobs():
+            table.commit(append=[], delete=[(9,)])
+        table.commit(merge=[(2, "b")])
+        assert self.seen(table) == bag((1, "a"), (2, "b"))
+
+    @pytest.mark.parametrize("step", ["_begin", "_written", "_complete"])
+    @pytest.mark.parametrize("next_writer", ["local", "spark"])
+    def test_what_a_dead_writer_left_is_rolled_back(
+        self, step: str, next_writer: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        table = self.table(
+            self.reopen(), spec_of("part int, id bigint, name string", ["part", "id"], partition_by=["part"])
+        )
+        table.commit(append=[(1, 1, "a"), (1, 2, "b")])
+        done = getattr(LocalCommit, step)
+
+        def dies(commit: LocalCommit, *arguments: object) -> None:
+            if step != "_complete":
+                done(commit, *arguments)
+            raise Died
+
+        with monkeypatch.context() as patched, pytest.raises(Died):
+            patched.setattr(LocalCommit, step, dies)
+            table.commit(merge=[(1, 1, "dead"), (2, 3, "dead")], delete=[(1, 2)])
+        assert self.seen(table) == bag((1, 1, "a"), (1, 2, "b"))
+        if next_writer == "spark":
+            self.commit_on_spark(table, [(1, 1, "alive")])
+        else:
+            table.commit(merge=[(1, 1, "alive")])
+        assert self.seen(table) == bag((1, 1, "alive"), (1, 2, "b"))
+        assert len(list(table.store.versions(table.spec.name))) == 2
+        table.compact()
+        assert self.seen(table) == bag((1, 1, "alive"), (1, 2, "b"))
+
+    def test_a_key_that_is_null_is_refused(self) -> None:
+        table = self.table(self.reopen(), spec_of("id bigint, name string", ["id"]))
+        table.commit(append=[(1, "a")])
+        with pytest.raises(BadInput, match="a key column is null in some rows; reject them before"):
+            table.commit(merge=[(None, "b")])
+        assert table.rows() == bag((1, "a"))
+
+
+@pytest.mark.parametrize("number", [1, 2, 7, 256])
+def test_buckets_are_those_of_hudi(number: int, spark: SparkSession) -> None:
+    from headwater.adapters.hudi.local.stored_rows import BUCKET, with_buckets
+
+    keys = ["", "1", "-9223372036854775808", "a~b", "z" * 300, "_E6_95_B0~2024-01-01"]
+    hudi = java_class(spark, "org.apache.hudi.index.bucket.BucketIdentifier")
+    expected = [int(hudi.getBucketId(key, KEY, number)) for key in keys]
+    assert with_buckets(pl.DataFrame({KEY: keys}), number)[BUCKET].to_list() == expected
 
 
 @pytest.mark.parametrize("chunks", [[[1], [], [2, 3]], [[], [], [1, 2]], [[1, 2], []], [[], []]])

@@ -38,10 +38,10 @@ def lake(backend: str, *, compact_every: int = 0) -> str:
     """What stands under ``[backend]`` for tables beside the deployment, and a Spark that starts quickly."""
     name, _, engine = backend.partition(":")
     tables = f'name = "{name}"\npath = "lake"\ncompact_every = {compact_every}\n'
-    if engine == "local":
-        return f'{tables}engine = "local"\n'
-    if name == "delta":
-        tables += 'engine = "spark"\n'
+    if engine or name == "delta":
+        tables += f'engine = "{engine or "spark"}"\n'
+    if (name, engine) == ("delta", "local"):
+        return tables
     spark = "".join(f'"{name}" = "{value}"\n' for name, value in _SPARK.items())
     return f"{tables}[backend.spark]\n{spark}"
 

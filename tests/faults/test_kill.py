@@ -25,7 +25,10 @@ pytestmark = [pytest.mark.faults("kill -9 in the middle of an epoch, three times
 BACKENDS = [
     "delta:local",
     pytest.param("delta", marks=[pytest.mark.delta, pytest.mark.slow]),
-    *(pytest.param(name, marks=[pytest.mark.hudi, pytest.mark.slow]) for name in ("hudi-mor", "hudi-cow")),
+    *(
+        pytest.param(name, marks=[pytest.mark.hudi, pytest.mark.slow])
+        for name in ("hudi-mor", "hudi-cow", "hudi-mor:local", "hudi-cow:local")
+    ),
 ]
 
 

@@ -126,6 +126,8 @@ def pair(backend: str) -> list[str]:
         pytest.param("delta:local", 20, marks=_RACE),
         pytest.param("delta and delta:local", 12, marks=[pytest.mark.delta, _MIXED]),
         pytest.param("hudi-mor", 1, marks=[pytest.mark.hudi, _RACE]),
+        pytest.param("hudi-mor:local", 12, marks=[pytest.mark.hudi, pytest.mark.slow, _RACE]),
+        pytest.param("hudi-mor and hudi-mor:local", 12, marks=[pytest.mark.hudi, pytest.mark.slow, _RACE]),
     ],
 )
 def test_of_two_processes_one_succeeds(

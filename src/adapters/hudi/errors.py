@@ -16,7 +16,7 @@ def translate_errors(table: str, place: str) -> AbstractContextManager[None]:
 
     def interpret(fault: Fault) -> HeadwaterError | None:
         if _KEY in fault.lineage or _KEY in str(fault.error):
-            return BadInput(f"table {table}: a key column is null in some rows; reject them before")
+            return null_key(table)
         if _LACKS_COLUMN in fault.lineage:
             return SchemaConflict(
                 f"table {table} has columns that this process does not know ({fault.reason}): another one has added"
@@ -25,3 +25,8 @@ def translate_errors(table: str, place: str) -> AbstractContextManager[None]:
         return None
 
     return translate_faults(table, place, interpret)
+
+
+def null_key(table: str) -> BadInput:
+    """The error about rows without a key."""
+    return BadInput(f"table {table}: a key column is null in some rows; reject them before")

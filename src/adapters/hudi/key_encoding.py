@@ -17,8 +17,8 @@ from ...domain.table.schema import INTEGERS, DataType, Schema
 from ..spark.schema import quoted
 
 # An underscore begins the two hexadecimal digits of a byte, so no value is written like these.
-_NULL, _EMPTY = "null_", "empty_"
-_SEPARATOR = "~"
+NULL, EMPTY = "null_", "empty_"
+SEPARATOR = "~"
 _PLAIN = INTEGERS | {"boolean", "date", "timestamp"}
 
 
@@ -29,20 +29,20 @@ def key_text(schema: Schema, names: Sequence[str]) -> str:
 
 def folder_text(schema: Schema, names: Sequence[str]) -> str:
     """As `key_text`, but null is encoded too; the text can be decoded and is a valid folder name."""
-    return _joined(f"coalesce({_text(name, schema[name])}, '{_NULL}')" for name in names)
+    return _joined(f"coalesce({_text(name, schema[name])}, '{NULL}')" for name in names)
 
 
 def folder_values(text: str, schema: Schema, names: Sequence[str]) -> dict[str, Any]:
     """The column values encoded in a folder name; values that cannot be decoded are left out."""
     values: dict[str, Any] = {}
-    for name, value in zip(names, text.split(_SEPARATOR), strict=True):
+    for name, value in zip(names, text.split(SEPARATOR), strict=True):
         with suppress(KeyError, ValueError, ArithmeticError):  # Spark has types and dates that Python does not have
-            values[name] = None if value == _NULL else _READERS[schema[name].name](_unescaped(value))
+            values[name] = None if value == NULL else _READERS[schema[name].name](_unescaped(value))
     return values
 
 
 def _joined(texts: Iterable[str]) -> str:
-    return "concat(" + f", '{_SEPARATOR}', ".join(texts) + ")"
+    return "concat(" + f", '{SEPARATOR}', ".join(texts) + ")"
 
 
 def _text(name: str, data_type: DataType) -> str:
@@ -63,11 +63,11 @@ def _escaped(text: str) -> str:
     escaped = f"url_encode({text})"
     for mark, code in (("_", "%5F"), (".", "%2E"), ("*", "%2A"), ("+", "%20"), ("%", "_")):
         escaped = f"replace({escaped}, '{mark}', '{code}')"
-    return f"if({text} = '', '{_EMPTY}', {escaped})"
+    return f"if({text} = '', '{EMPTY}', {escaped})"
 
 
 def _unescaped(text: str) -> str:
-    return "" if text == _EMPTY else unquote(text.replace("_", "%"))
+    return "" if text == EMPTY else unquote(text.replace("_", "%"))
 
 
 _READERS: dict[str, Callable[[str], Any]] = {

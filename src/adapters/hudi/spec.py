@@ -86,6 +86,11 @@ class Definition:
         spec = TableSpec(name, schema, kept["key"], partition_by=kept["partition_by"], layout=layout, whole=whole)
         return cls(spec, TableType(kept["table_type"]), kept["buckets"], resized, folded, kept.get("added", {}))
 
+    @property
+    def is_logged(self) -> bool:
+        """Whether changes of a row go to a log."""
+        return self.table_type is TableType.MERGE_ON_READ and bool(self.spec.key)
+
     def for_load(self, files: int) -> Definition:
         """The definition for a first load that will write about `files` files."""
         if self.table_type is TableType.COPY_ON_WRITE or self.spec.partition_by:

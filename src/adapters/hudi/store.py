@@ -253,6 +253,10 @@ class HudiStore(FolderStore, BaseReading):
         self._tables[table].timeline.check_listed(version)
 
     def _commit_marked(self, used: Table, mark: Mark, prepare: Callable[[TableVersion, int], CommitInput]) -> Version:
+        return self._commit_next(used, mark, lambda now: write_next(used, mark, now, prepare(now, mark.sequence)))
+
+    def _commit_next(self, used: Table, mark: Mark, commit: Callable[[TableVersion], None]) -> Version:
+        """Let a commit follow the newest version, if the mark does; `commit` makes it under the table's lock."""
         with translate_errors(used.spec.name, used.folder.path), locked(used.folder):
             used.timeline.delete_unfinished_table()
             used.follow()
@@ -260,11 +264,7 @@ class HudiStore(FolderStore, BaseReading):
             head = used.timeline.head()
             mark.check_follows(head.sequence, used.spec.name)
             used.timeline.wait_for_clock()
-            now = used.whole(head.newest)
-            made = prepare(now, mark.sequence)
-            if made.operation is Operation.OVERWRITE and used.definition.resized:
-                made = CommitInput(replace_all(made.rows, now), Operation.UPSERT)
-            used.write(made, {MARK: mark.to_json()})
+            commit(used.whole(head.newest))
             return used.newest_version()
 
     def _loaded(self, used: Table, rows: DataFrame, size: int, now: TableVersion, sequence: int) -> CommitInput:
@@ -289,6 +289,13 @@ class HudiStore(FolderStore, BaseReading):
         if table in self._tables:
             return self._tables[table].timeline
         return Timeline(Folder(self.session, folder_of(self.root, table)))
+
+
+def write_next(used: Table, mark: Mark, now: TableVersion, made: CommitInput) -> None:
+    """Write a commit that follows the newest version."""
+    if made.operation is Operation.OVERWRITE and used.definition.resized:
+        made = CommitInput(replace_all(made.rows, now), Operation.UPSERT)
+    used.write(made, {MARK: mark.to_json()})
 
 
 def _as_stored(there: Definition, timeline: Timeline) -> Definition:

@@ -1,4 +1,4 @@
-"""Small text files on the local disk, each written atomically."""
+"""Small files on the local disk, each written atomically."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ _NO_FOLDERS = (errno.EINVAL, errno.EBADF, errno.ENOTSUP)
 """The errors of file systems that flush no folders; such a system keeps names in its own way."""
 
 
-def create(file: Path, text: str) -> bool:
+def create(file: Path, content: str | bytes) -> bool:
     """Create a file; False if a file of that name exists already. Its folder is created if missing.
 
     Raises:
         StoreUnavailable: it cannot be written.
     """
-    with translate_errors("write", file), _draft(file, text) as draft:
+    with translate_errors("write", file), _draft(file, content) as draft:
         return _link(draft, file)
 
 
@@ -103,12 +103,12 @@ def _flush_names(folder: Path) -> None:
 
 
 @contextmanager
-def _draft(file: Path, text: str) -> Iterator[Path]:
-    """A temporary hidden file with the text, flushed to the disk, and deleted at the end."""
+def _draft(file: Path, content: str | bytes) -> Iterator[Path]:
+    """A temporary hidden file with the content, flushed to the disk, and deleted at the end."""
     file.parent.mkdir(parents=True, exist_ok=True)
     draft = file.with_name(f".{uuid4().hex}.draft")
     try:
-        draft.write_text(text, encoding="utf-8")
+        draft.write_bytes(content.encode() if isinstance(content, str) else content)
         flush(draft)
         yield draft
     finally:

@@ -332,7 +332,7 @@ class _HudiBackend(_HudiTables, _TwoEngines):
 
 
 class _LocalHudiBackend(_LocalBackend, _HudiTables):
-    """Tables in Apache Hudi, in a folder of this machine, frames of Polars: Spark only writes them."""
+    """Tables in Apache Hudi, in a folder of this machine, frames of Polars: Spark makes them and does the upkeep."""
 
     gaps = (*PolarsSources.gaps, _NO_RETYPING)
 

@@ -1,1 +1,1 @@
-"""Hudi tables for frames of Polars: data files are read in this process, and Spark writes."""
+"""Hudi tables for frames of Polars: data files are read in this process, and small commits made."""

@@ -1,7 +1,7 @@
 """Reads Hudi's log files: blocks of changed rows, and blocks of the keys of deleted ones.
 
-The format is that of Hudi's technical specification. A block of any kind that Headwater does not write is refused, and
-Spark reads the table.
+The format is that of Hudi's technical specification. Spark writes rows as Avro, and `log_blocks` as Parquet. A block of
+any kind that neither writes is refused, and Spark reads the table.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from ....domain.errors import EngineLimit, TableDamaged
 from ....domain.table.schema import Schema
 from ...polars.schema import polars_schema
 from ..names import DELETED, GONE, SEQUENCE, stored_name
-
-RECORD_KEY = "_hoodie_record_key"
-"""string: Hudi's own copy of a row's key, which identifies the row within its file group."""
+from .stored_rows import RECORD_KEY
 
 _HIDDEN = {RECORD_KEY: RECORD_KEY, DELETED: GONE, SEQUENCE: SEQUENCE}
 """The columns of a log that are not those of the table, by their names in it."""
-_MAGIC = b"#HUDI#"
+MAGIC = b"#HUDI#"
 _SYNC = b"headwater reads."
 """16 bytes that end a block of Avro."""
 _MORE = 128
 _INT, _LONG = Struct(">i"), Struct(">q")
-_DELETES, _ROWS = 1, 3
-_SCHEMA, _COMPACTED, _PARTIAL = 2, 4, 7
-_VERSION = 3
-"""The version of the content of blocks of both kinds."""
+DELETES, PARQUET = 1, 5
+_AVRO = 3
+INSTANT, SCHEMA = 0, 2
+_COMPACTED, _PARTIAL = 4, 7
+VERSION = 3
+"""The version of the content of blocks of deleted keys, and of rows as Avro."""
 _CUT_OFF = (EOFError, IndexError, OSError, ValueError, error, pl.exceptions.ComputeError, pl.exceptions.PanicException)
 """What reading a block raises that is cut off or changed; Polars panics at ends that come too soon."""
 
@@ -44,7 +44,7 @@ def _wrapper(name: str, kind: str) -> dict[str, Any]:
     return {"type": "record", "name": name, "fields": [{"name": "value", "type": kind}]}
 
 
-_DELETE_LIST = fastavro.parse_schema(
+DELETE_LIST = fastavro.parse_schema(
     {
         "type": "record",
         "name": "Deletes",
@@ -87,13 +87,12 @@ def read_log(path: Path, schema: Schema) -> pl.DataFrame:
         EngineLimit: the file has something that only Hudi itself can read.
         TableDamaged: the file is cut off or changed.
     """
-    data, parts = path.read_bytes(), []
+    data = path.read_bytes()
     try:
-        for block in _blocks(data, path):
-            if block.kind == _ROWS:
-                parts.append(_rows(block, schema, path))
-            else:
-                parts.append(_deletes(block, path))
+        parts = [
+            _deletes(block, path) if block.kind == DELETES else _rows(block, schema, path)
+            for block in _blocks(data, path)
+        ]
     except _CUT_OFF as fault:
         raise TableDamaged(f"file {path} cannot be read ({fault}); put it back from a backup") from fault
     columns = pl.Schema({RECORD_KEY: pl.String(), GONE: pl.Boolean(), SEQUENCE: pl.Int64()})
@@ -104,9 +103,9 @@ def read_log(path: Path, schema: Schema) -> pl.DataFrame:
 def _blocks(data: bytes, path: Path) -> Iterator[_Block]:
     at = 0
     while at < len(data):
-        if data[at : at + len(_MAGIC)] != _MAGIC:
+        if data[at : at + len(MAGIC)] != MAGIC:
             raise ValueError(f"no block begins at byte {at}")
-        at += len(_MAGIC)
+        at += len(MAGIC)
         (size,) = _LONG.unpack_from(data, at)
         at += _LONG.size
         yield _block(data[at : at + size], path)
@@ -115,7 +114,7 @@ def _blocks(data: bytes, path: Path) -> Iterator[_Block]:
 
 def _block(data: bytes, path: Path) -> _Block:
     version, kind, entries = (_INT.unpack_from(data, at)[0] for at in (0, 4, 8))
-    if version != 1 or kind not in {_DELETES, _ROWS}:
+    if version != 1 or kind not in {DELETES, _AVRO, PARQUET}:
         raise _unknown(path, f"a block of version {version} and kind {kind}")
     at, header = 12, {}
     for _ in range(entries):
@@ -128,17 +127,20 @@ def _block(data: bytes, path: Path) -> _Block:
     content = data[at + _LONG.size : at + _LONG.size + size]
     if len(content) != size:
         raise EOFError("the end is missing")
-    if (found := _INT.unpack_from(content, 0)[0]) != _VERSION:
+    if kind != PARQUET and (found := _INT.unpack_from(content, 0)[0]) != VERSION:
         raise _unknown(path, f"a block whose content has version {found}")
     return _Block(kind, header, content)
 
 
 def _rows(block: _Block, schema: Schema, path: Path) -> pl.DataFrame:
-    written = json.loads(block.header[_SCHEMA])
+    written = json.loads(block.header[SCHEMA])
     there = {each["name"] for each in written["fields"]}
     hidden = {name: into for name, into in _HIDDEN.items() if name in there}
     known = hidden | {stored: each.name for each in schema.columns if (stored := stored_name(each.name)) in there}
-    found = pl.read_avro(_container(written, block.content), columns=list(known)).rename(known)
+    if block.kind == PARQUET:
+        found = pl.read_parquet(BytesIO(block.content), columns=list(known)).rename(known)
+    else:
+        found = pl.read_avro(_container(written, block.content), columns=list(known)).rename(known)
     if DELETED not in there:
         found = found.with_columns(pl.lit(value=False).alias(GONE))
     kinds = polars_schema(schema)
@@ -179,7 +181,7 @@ def _records(content: bytes) -> Iterator[bytes]:
 def _deletes(block: _Block, path: Path) -> pl.DataFrame:
     (size,) = _INT.unpack_from(block.content, 4)
     try:
-        found: Any = fastavro.schemaless_reader(BytesIO(block.content[8 : 8 + size]), _DELETE_LIST, None)
+        found: Any = fastavro.schemaless_reader(BytesIO(block.content[8 : 8 + size]), DELETE_LIST, None)
     except (EOFError, IndexError, UnicodeDecodeError) as fault:
         raise _unknown(path, f"a list of deleted keys in another form ({fault})") from fault
     keys = [each["key"] for each in found["deletes"]]

@@ -25,8 +25,9 @@ from ...shared.match import parted
 from ..names import GONE, SEQUENCE, stored_name
 from ..read import may_hold
 from ..timeline import Timeline
-from .log_file import RECORD_KEY, read_log
+from .log_file import read_log
 from .slices import Slice, slices
+from .stored_rows import RECORD_KEY
 
 
 @define(eq=False)
@@ -61,6 +62,15 @@ class LocalVersion:
         how: dict[str, Any] = {"rules": self.spec.column_rules, "groups": self.spec.groups, "add_up": add_up}
         rows: pl.LazyFrame = fold(lazy(arrived.collect()), key=self.spec.key, arrival=SEQUENCE, **how).to_native()
         return only_matching(rows.select(schema.names), late, schema)
+
+    def groups(self, folders: Collection[str]) -> list[Slice]:
+        """The files of the file groups in these partitions, of which some may not exist yet."""
+        return list(self._slices(Matching(), [each for each in folders if (self.root / each).is_dir()]))
+
+    def record_keys(self, found: Slice) -> pl.DataFrame:
+        """The record keys in the base file of a file group, as `RECORD_KEY`."""
+        assert found.base is not None
+        return self._base(found.base).select(RECORD_KEY).collect()
 
     def _stored(self, wanted: Matching, folders: Collection[str] | None) -> pl.LazyFrame:
         """The rows of the partitions that may hold matching rows, with `SEQUENCE`."""
@@ -107,13 +117,23 @@ class LocalVersion:
             return self._cached(path, partial(_read_base, path, self.spec.schema)).lazy()
 
     def _cached(self, path: Path, read: Callable[[], pl.DataFrame]) -> pl.DataFrame:
-        key = f"{path} {self.spec.schema.ddl}"  # a table gets more columns
+        key = cache_key(path, self.spec.schema)
         rows = self.cache.get(key)
         if rows is None:
             with explain_read_errors(path):
                 rows = read()
             self.cache.put(key, rows)
         return rows
+
+
+def cache_key(path: Path, schema: Schema) -> str:
+    """The name of a file's rows in the cache, in the columns of a schema: a table gets more columns."""
+    return f"{path} {schema.ddl}"
+
+
+def is_large(found: Slice) -> bool:
+    """Whether the base file of a file group is read in parts."""
+    return found.base is not None and found.base.stat().st_size > READ_WHOLE
 
 
 def _files(found: Slice) -> Iterator[Path]:

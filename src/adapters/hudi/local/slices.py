@@ -9,7 +9,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-_TIMELINE = ".hoodie/timeline"
+TIMELINE = ".hoodie/timeline"
 _COMPLETED = re.compile(r"(\d+)_\d+\.(?:commit|deltacommit|replacecommit)")
 _BASE = re.compile(r"(?P<group>[^.].*)_[^_]+_(?P<instant>\d+)\.parquet")
 _LOG = re.compile(r"\.(?P<group>.+)_(?P<instant>\d+)\.log\.(?P<number>\d+)_[^.]+")
@@ -20,10 +20,14 @@ class Slice:
     """The files of one file group from which a version is read.
 
     Args:
+        folder: its partition; the empty name in a table without partitions.
+        group: its id.
         base: its base file, if it has one.
         logs: its log files on top, oldest first.
     """
 
+    folder: str
+    group: str
     base: Path | None
     logs: tuple[Path, ...]
 
@@ -41,7 +45,7 @@ def slices(
             on.
     """
     # First of all: of an instant that completes from now on, neither its files count nor what it replaces.
-    instants = (_COMPLETED.fullmatch(each.name) for each in (root / _TIMELINE).iterdir())
+    instants = (_COMPLETED.fullmatch(each.name) for each in (root / TIMELINE).iterdir())
     completed = {found[1] for found in instants if found}
     first = min(completed, default="")
     replaced = {group: instant for group, instant in find_replaced().items() if instant in completed}
@@ -54,7 +58,14 @@ def slices(
             since = max(begun, default="")
             later = [each for each in logs if since < each[0] <= version and (each[0] in completed or each[0] < first)]
             if begun or later:
-                yield Slice(bases.get(since), tuple(path for _, _, path in sorted(later)))
+                yield Slice(folder, group, bases.get(since), tuple(path for _, _, path in sorted(later)))
+
+
+def instant_of(base: Path) -> str:
+    """The instant that wrote a base file."""
+    found = _BASE.fullmatch(base.name)
+    assert found
+    return found["instant"]
 
 
 def _groups(folder: Path) -> Mapping[str, tuple[dict[str, Path], list[tuple[str, int, Path]]]]:

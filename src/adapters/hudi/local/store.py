@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 import polars as pl
-from attrs import define, evolve, field
+from attrs import define, evolve, field, frozen
 
 from ....domain.epoch.epoch import Mark
 from ....domain.ports import Version
@@ -21,12 +22,33 @@ from ...polars.schema import collect, conform, empty, lazy
 from ...polars.sums import add_up
 from ...spark import schema as spark
 from ...spark.own_session import work_in_own_session
-from ..errors import translate_errors
+from ..errors import null_key, translate_errors
+from ..names import KEY, PARTITION
 from ..read import TableVersion
-from ..store import HudiStore, Table
-from ..write import prepare_merged
+from ..store import HudiStore, Table, write_next
+from ..timeline import MARK
+from ..write import prepare_change, prepare_merged
+from .commit import LocalCommit
 from .exchange import to_polars, to_spark
-from .read import LocalVersion
+from .new_files import Changes
+from .read import LocalVersion, cache_key, is_large
+from .stored_rows import can_store, stored_names, to_gone, to_stored, with_buckets
+from .table_files import TableFiles
+
+
+@frozen(eq=False)
+class _Given:
+    """The rows and keys of a change.
+
+    Args:
+        rows: the rows to store.
+        keys: the keys to delete.
+        adds: whether all rows are new.
+    """
+
+    rows: pl.DataFrame
+    keys: pl.DataFrame
+    adds: bool
 
 
 @work_in_own_session
@@ -34,8 +56,8 @@ from .read import LocalVersion
 class LocalHudiStore(HudiStore):
     """Tables in Apache Hudi in a folder of this machine, for frames of Polars.
 
-    Rows are read from the data files, without a job of Spark. Spark writes them, and does the upkeep. What the files
-    have in a form of their own (nested columns) is read by Spark.
+    Rows are read from the data files, and small commits made, without a job of Spark; see ADR 50 for what Spark still
+    writes. It does the upkeep, and reads what the files have in a form of their own (nested columns).
     """
 
     cache: FileCache = field(factory=FileCache)
@@ -54,10 +76,10 @@ class LocalHudiStore(HudiStore):
         used = self._tables[table]
         used.spec.check_takes(change)
         with translate_errors(table, used.folder.path):
-            prepared = self._prepare(used, change)
-        if change.replaces or used.definition.folded:
-            return super().commit(table, prepared, mark)
-        return self._commit_marked(used, mark, lambda now, _sequence: prepare_merged(prepared, now))
+            if change.replaces:
+                return super().commit(table, self._replacing(used, change), mark)
+            given = self._given(used, change)
+            return self._commit_next(used, mark, lambda now: self._commit_given(used, given, mark, now))
 
     def changes(self, table: str, after: Version | None, until: Version) -> nw.LazyFrame[Any]:
         used = self._tables[table]
@@ -73,31 +95,77 @@ class LocalHudiStore(HudiStore):
     def read_optimized(self, table: str, matching: Matching | None = None) -> nw.LazyFrame[Any]:
         return self._from_spark(super().read_optimized(table, self._for_spark(table, matching)))
 
-    def _local(self, used: Table, found: TableVersion) -> LocalVersion:
-        root = Path(used.folder.local or used.folder.path)
-        return LocalVersion(found.spec, root, used.timeline, found.version, found.folded, self.cache, found.check)
+    def _root(self, used: Table) -> Path:
+        return Path(used.folder.local or used.folder.path)
 
-    def _prepare(self, used: Table, change: Change) -> Change:
-        """The same change as frames of Spark, with rows that need no merging any more."""
+    def _local(self, used: Table, found: TableVersion) -> LocalVersion:
+        return LocalVersion(
+            found.spec, self._root(used), used.timeline, found.version, found.folded, self.cache, found.check
+        )
+
+    def _replacing(self, used: Table, change: Change) -> Change:
+        """A change that replaces all rows, as frames of Spark."""
         spec = used.spec
         if change.overwrite is not None:
             schema = Schema.of(change.overwrite) if spec.whole else spec.schema
             return Change(overwrite=self._to_spark(conform(collect(change.overwrite), schema, spec.name), schema))
-        if change.load is not None:
-            schema = _placed(spec.schema, change.load)
-            return Change(load=self._to_spark(conform(collect(change.load), schema, spec.name), schema))
+        assert change.load is not None
+        schema = _placed(spec.schema, change.load)
+        return Change(load=self._to_spark(conform(collect(change.load), schema, spec.name), schema))
+
+    def _given(self, used: Table, change: Change) -> _Given:
+        """The rows and keys of a change, which need no merging any more."""
+        spec = used.spec
         appended = None if change.append is None else conform(collect(change.append), spec.schema, spec.name)
         merged = None if change.merge is None else self._merged(used, change.merge)
         key = spec.schema.select(spec.key)
-        keys = None if change.delete is None else conform(collect(change.delete), key, spec.name)
-        given = [each for each in (appended, merged) if each is not None]
-        rows = self._filled(pl.concat(given) if given else None, spec.schema)
-        adds = used.definition.folded or merged is None or not merged.height
-        return Change(append=rows if adds else None, merge=None if adds else rows, delete=self._filled(keys, key))
+        keys = empty(key) if change.delete is None else conform(collect(change.delete), key, spec.name)
+        parts = [each for each in (appended, merged) if each is not None]
+        adds = merged is None or not merged.height
+        return _Given(pl.concat([empty(spec.schema), *parts]), keys, adds=adds)
 
-    def _filled(self, rows: pl.DataFrame | None, schema: Schema) -> nw.LazyFrame[Any] | None:
+    def _commit_given(self, used: Table, given: _Given, mark: Mark, now: TableVersion) -> None:
+        """Commit rows and keys: by this process if it can, else through Spark."""
+        used.keep()
+        made = self._local_commit(used, given, mark, now) if _takes_local_commits(used, given, now) else None
+        if made is None:
+            change = self._as_change(used, given)
+            through_spark = prepare_change(change, now, mark.sequence) if now.folded else prepare_merged(change, now)
+            write_next(used, mark, now, through_spark)
+            return
+        for file in made.write({MARK: mark.to_json()}):  # the next epoch reads what this one has written
+            self.cache.put(cache_key(self._root(used) / file.folder / file.name, used.spec.schema), file.kept)
+
+    def _local_commit(self, used: Table, given: _Given, mark: Mark, now: TableVersion) -> LocalCommit | None:
+        """The commit as this process makes it; None if the table has a form or files for which it cannot."""
+        spec, definition, local = used.spec, used.definition, self._local(used, now)
+        sequence = mark.sequence if now.folded else None
+        rows, gone = to_stored(given.rows, spec, definition.spec.schema, sequence), to_gone(given.keys, spec)
+        if spec.key and (rows[KEY].null_count() or gone[KEY].null_count()):
+            raise null_key(spec.name)
+        groups = local.groups({*rows[PARTITION], *gone[PARTITION]})
+        files = TableFiles.find(self._root(used), definition, stored_names(rows, spec), groups)
+        if files is None:
+            return None
+        if definition.is_logged:
+            rows, gone = (with_buckets(each, definition.buckets) for each in (rows, gone))
+            return LocalCommit(files, Changes(files, spec.schema, rows, gone).log_files)
+        adds = not spec.key or (given.adds and not gone.height)
+        if not adds and any(map(is_large, groups)):
+            return None
+        changes = Changes(files, spec.schema, rows, gone)
+        return LocalCommit(files, partial(changes.base_files, record_keys=None if adds else local.record_keys))
+
+    def _as_change(self, used: Table, given: _Given) -> Change:
+        """The change as frames of Spark."""
+        schema = used.spec.schema
+        rows, keys = self._filled(given.rows, schema), self._filled(given.keys, schema.select(used.spec.key))
+        adds = used.definition.folded or given.adds
+        return Change(append=rows if adds else None, merge=None if adds else rows, delete=keys)
+
+    def _filled(self, rows: pl.DataFrame, schema: Schema) -> nw.LazyFrame[Any] | None:
         """Rows as a frame of Spark; None if there are none."""
-        return None if rows is None or not rows.height else self._to_spark(rows, schema)
+        return self._to_spark(rows, schema) if rows.height else None
 
     def _merged(self, used: Table, incoming: nw.LazyFrame[Any]) -> pl.DataFrame:
         """Incoming rows, folded with each other and with the stored rows of their keys, if a rule needs these."""
@@ -126,6 +194,14 @@ class LocalHudiStore(HudiStore):
             return matching
         schema = Schema.of(matching.keys)
         return evolve(matching, keys=self._to_spark(conform(collect(matching.keys), schema, table), schema))
+
+
+def _takes_local_commits(used: Table, given: _Given, now: TableVersion) -> bool:
+    """Whether a commit of rows and keys may be made by this process, as far as the table's definition says."""
+    definition = used.definition
+    if now.version is None or definition.unconfirmed or definition.resized or not can_store(used.spec):
+        return False
+    return not (now.folded and given.keys.height)  # the stored rows of such a key are looked up
 
 
 def _placed(schema: Schema, rows: nw.LazyFrame[Any]) -> Schema:
