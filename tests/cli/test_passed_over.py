@@ -87,6 +87,16 @@ class TestFiles:
             " that end in .json, .json.gz, .json.zst, .jsonl, .jsonl.gz, .jsonl.zst, .ndjson, .ndjson.gz, .ndjson.zst"
         ]
 
+    def test_folders_beside_files_are_told_when_a_pipeline_begins(
+        self, folder: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        (folder / "in" / "2024").mkdir()
+        for name in ("a.json", "b.json", "2024/a.json"):
+            (folder / "in" / name).write_text(f'{{"project": 1, "contract": 1, "signed": "{SIGNED}"}}')
+        (folder / "deploy.toml").write_text(ranked_contracts())
+        assert main(["run", str(folder / "deploy.toml"), "--until-idle"]) == 0
+        assert warnings(caplog) == [f"{folder}/in: sub-folders are not read (2024): put the files into one folder"]
+
     def test_files_in_folders_only_are_told_once_a_run(self, folder: Path, caplog: pytest.LogCaptureFixture) -> None:
         (folder / "in" / "2024").mkdir()
         (folder / "in" / "2024" / "a.json").write_text(f'{{"project": 1, "contract": 1, "signed": "{SIGNED}"}}')

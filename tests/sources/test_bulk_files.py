@@ -159,6 +159,41 @@ def test_a_folder_without_files_is_told(bulk: Callable[..., BulkSource], tmp_pat
     assert load.source.lag(load.after) == ""
 
 
+def test_other_files_and_folders_beside_are_told_once(
+    bulk: Callable[..., BulkSource], tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("1.json", "2.JSON", "3.json.bz2", "4.json.tmp", "_SUCCESS"):
+        (tmp_path / name).write_text('{"id": 1, "balance": "1.00"}\n')
+    for name in ("more", "empty", "_old"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "more" / "5.json").write_text("")
+    load = Loaded(bulk(str(tmp_path), spec("json"), 20, 1))
+    assert [line["id"] for line in load.all()] == [1]
+    assert [each for each in caplog.messages if str(tmp_path) in each] == [
+        f"{tmp_path}: 2 files with other endings were skipped (2.JSON, 3.json.bz2): format json reads names that end in"
+        " .json, .json.gz, .json.zst, .jsonl, .jsonl.gz, .jsonl.zst, .ndjson, .ndjson.gz, .ndjson.zst",
+        f"{tmp_path}: sub-folders are not read (more): put the files into one folder",
+    ]
+
+
+@pytest.mark.parametrize("unread", ["1.csv", "day=1/1.parquet"])
+def test_a_folder_of_other_files_or_folders_is_not_an_empty_table(
+    bulk: Callable[..., BulkSource], tmp_path: Path, unread: str
+) -> None:
+    path = tmp_path / unread
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("")
+    message = re.escape(
+        f"{tmp_path}: there are no files to read, only {path.relative_to(tmp_path).parts[0]}: format parquet reads names"
+        " that end in .parquet, and no sub-folders; put the files into this folder, or correct `path` or `format`."
+    )
+    source = bulk(str(tmp_path), spec(), 2, 3)
+    with pytest.raises(ConfigError, match=message):
+        source.plan(None, READ_AT)
+    path.unlink()
+    assert source.plan(None, READ_AT) is None
+
+
 def test_lines_are_cut_by_about_so_many_and_each_is_read_once(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
     text = "".join(json.dumps({"id": each, "balance": "1.00"}) + "\n" for each in range(100, 150))
     (tmp_path / "1.json").write_text(text)

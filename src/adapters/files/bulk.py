@@ -17,6 +17,7 @@ from ...domain.table.schema import Schema
 from ..shared.chunks import EVERYWHERE, Chunks, Progress, is_due, of_chunk
 from .listing import FilesSettings, Listing
 from .pieces import Part, Pieces
+from .unread import Unread
 
 
 @define(eq=False)
@@ -36,18 +37,34 @@ class FileBulk(BulkSource):
     chunks_per_epoch: int = 1
     schema: Schema = field(init=False)
     repeatable: bool = field(init=False, default=True)
+    _unread: Unread = field(init=False)
     _pieces: Pieces = field(init=False)
     _chunks: Chunks = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.schema = self.spec.records.rows
-        listing = Listing(FilesSettings(self.path), self.spec.records.format)
+        self._unread = Unread(self.path, self.spec.records.format)
+        listing = Listing(FilesSettings(self.path), self.spec.records.format, self._unread.pass_over)
         self._pieces = Pieces(listing, self.spec, self.chunk_rows)
         self._chunks = Chunks(self._pieces.cut, self._pieces.attempt, self.chunks_per_epoch, self._pieces.read_through)
 
     def plan(self, after: Offsets | None, watermark: datetime | None) -> OffsetRange | None:
-        self._progress(after)
+        """The next chunks; see `BulkSource.plan`.
+
+        Raises:
+            ConfigError: nothing has been read, and there is no such folder, or it has only what is not read.
+        """
+        so_far = self._progress(after)
+        if so_far.frontier is None:
+            self._check_unread()
         return self._chunks.plan(after) if is_due(self.spec, watermark) else None
+
+    def _check_unread(self) -> None:
+        """Warn of sub-folders. Refuse a folder that would be loaded as an empty table, and is not empty."""
+        found = bool(self._pieces.waiting(None))
+        if not found:
+            self._unread.check_empty()
+        self._unread.warn_of_folders(beside_files=found)
 
     def read(self, offsets: OffsetRange) -> BulkRows:
         """The rows of a range's chunks; see `BulkSource.read`.

@@ -33,15 +33,17 @@ _MOST_FILES = 256
 """The largest number of files in an epoch that is limited by its size: their names are stored in each commit."""
 _PACKED = ("", *COMPRESSED)
 _JSON = tuple(f"{name}{packed}" for name in (".json", ".jsonl", ".ndjson") for packed in _PACKED)
-_SUFFIXES = {
+ENDINGS = {
     **dict.fromkeys(("json", *CHANGE_FORMATS), _JSON),
     "csv": tuple(f".csv{packed}" for packed in _PACKED),
     "parquet": (".parquet",),
 }
-_INCOMPLETE = ".tmp"
+"""The endings of file names that are read, by format."""
+INCOMPLETE = ".tmp"
+"""The ending of the names of files that are still being written."""
 _AGAIN = (
     "read all files again with `headwater rebuild --again`. If it was still being written when it was planned, write"
-    f" such files under a name that ends in {_INCOMPLETE}, and rename them"
+    f" such files under a name that ends in {INCOMPLETE}, and rename them"
 )
 _ANEW = "write late rows to a file with a later name, or build the pipeline again under another name"
 
@@ -180,11 +182,6 @@ class Listing:
     )
     _last: LastListing = field(init=False, factory=LastListing, eq=False)
 
-    @property
-    def endings(self) -> tuple[str, ...]:
-        """The endings of file names that are read."""
-        return _SUFFIXES[self.format]
-
     def plan(self, after: Offsets | None) -> OffsetRange | None:
         """The next files, as many as are waiting, up to the limits of the settings; None if there are none."""
         read, names = (_Read.of(after) if after else _NOTHING), self.names(read=bool(after))
@@ -290,9 +287,10 @@ class Listing:
         if self.format == "parquet":
             check_no_table(self.settings.path, [each.name for each in entries])
         names = sorted(each.name for each in visible)
-        if others := [name for name in names if not name.endswith((*self.endings, _INCOMPLETE))]:
+        endings = ENDINGS[self.format]
+        if others := [name for name in names if not name.endswith((*endings, INCOMPLETE))]:
             self.pass_over(others)
-        found = [name for name in names if name.endswith(self.endings)]
+        found = [name for name in names if name.endswith(endings)]
         if name_fault("/".join(found)):
             self._refuse_names(found)
         return found

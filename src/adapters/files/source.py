@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import narwhals as nw
 from attrs import define, field
 
 from ...domain.epoch.epoch import OffsetRange, Offsets
-from ...domain.errors import NotSupported, name_some
+from ...domain.errors import NotSupported
 from ...domain.ports import Now, StreamSource
 from ...domain.source.record_spec import RecordSpec
 from ...domain.table.schema import Schema
@@ -21,8 +19,7 @@ from .dead_letters import CsvDeadLetters
 from .listing import FilesSettings, Listing, check_given
 from .sizes import size_of
 from .splits import Split, splits
-
-_log = logging.getLogger(__name__)
+from .unread import Unread
 
 
 @define(eq=False)
@@ -35,27 +32,13 @@ class FileSource(StreamSource):
     format: str = field(init=False)
     reread_formats: Collection[str] = field(init=False)
     _listing: Listing = field(init=False)
-    _warned: bool = field(init=False, default=False)
-    _warned_of_folders: bool = field(init=False, default=False)
+    _unread: Unread = field(init=False)
 
     def __attrs_post_init__(self) -> None:
         self.schema, self.format, self.reread_formats = self.spec.rows, self.spec.format, self.spec.reread_formats
         measure = partial(size_of, spec=self.spec)
-        self._listing = Listing(self.settings, self.spec.format, self._pass_over, measure)
-
-    def _pass_over(self, names: list[str]) -> None:
-        """Warn once about files that are not read because of their endings."""
-        if not self._warned:
-            self._warned = True
-            _log.warning(
-                "%s: %d %s skipped (%s): format %s reads names that end in %s",
-                self.settings.path,
-                len(names),
-                "file with another ending was" if len(names) == 1 else "files with other endings were",
-                name_some(names),
-                self.format,
-                ", ".join(self._listing.endings),
-            )
+        self._unread = Unread(self.settings.path, self.spec.format)
+        self._listing = Listing(self.settings, self.spec.format, self._unread.pass_over, measure)
 
     def plan(self, after: Offsets | None, now: Now) -> OffsetRange | None:  # noqa: ARG002 - the port's
         """The next files, as many as are waiting, up to the limits of the settings; None if there are none.
@@ -68,20 +51,9 @@ class FileSource(StreamSource):
             SourceChanged: a new file sorts before the last one read, or one of the last files read has changed.
         """
         found = self._listing.plan(after)
-        if found is None and after is None and not self._warned_of_folders:
-            self._warn_of_folders()
+        if after is None:
+            self._unread.warn_of_folders(beside_files=found is not None)
         return found
-
-    def _warn_of_folders(self) -> None:
-        """Warn once if there are files in sub-folders only."""
-        there = (each.name for each in Path(self.settings.path).iterdir() if each.is_dir())
-        if folders := sorted(name for name in there if not name.startswith(("_", "."))):
-            self._warned_of_folders = True
-            _log.warning(
-                "%s: there are no files to read, and sub-folders are not read (%s): put the files into one folder",
-                self.settings.path,
-                name_some(folders),
-            )
 
     def check_after(self, after: Offsets) -> None:
         self._listing.check(after)
