@@ -167,7 +167,7 @@ def test_other_files_and_folders_beside_are_told_once(
     for name in ("more", "empty", "_old"):
         (tmp_path / name).mkdir()
     (tmp_path / "more" / "5.json").write_text("")
-    load = Loaded(bulk(str(tmp_path), spec("json"), 20, 1))
+    load = Loaded(bulk(str(tmp_path), spec("json", optional=("at",)), 20, 1))
     assert [line["id"] for line in load.all()] == [1]
     assert [each for each in caplog.messages if str(tmp_path) in each] == [
         f"{tmp_path}: 2 files with other endings were skipped (2.JSON, 3.json.bz2): format json reads names that end in"
@@ -192,6 +192,20 @@ def test_a_folder_of_other_files_or_folders_is_not_an_empty_table(
         source.plan(None, READ_AT)
     path.unlink()
     assert source.plan(None, READ_AT) is None
+
+
+@pytest.mark.parametrize("name", ["balance", "balanse"])
+def test_a_column_that_no_record_of_the_first_chunk_has(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, name: str
+) -> None:
+    for number in range(2):
+        (tmp_path / f"{number}.json").write_text(json.dumps({"id": number, name: "1.00"}))
+    assert len(Loaded(_polars()(str(tmp_path), spec("json", optional=("at",)), 1, 1)).all()) == 2
+    warning = (
+        f"{tmp_path}: no record of the first epoch has these columns of `schema`, so they are null in all its rows:"
+        " 'balance' (did you mean 'balanse'?); correct a name that is wrong"
+    )
+    assert caplog.messages == ([warning] if name == "balanse" else [])
 
 
 def test_lines_are_cut_by_about_so_many_and_each_is_read_once(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:

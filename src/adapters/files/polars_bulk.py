@@ -10,10 +10,13 @@ import polars as pl
 from attrs import define, field
 
 from ...domain.epoch.batch import BATCH_COLUMNS, BYTES, ERROR, ORIGIN, RAW
+from ...domain.epoch.epoch import OffsetRange
+from ...domain.ports import BulkRows
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, ROW_KIND
 from ..memory_limit import hold_rows
 from ..polars.schema import empty
+from ..records.absent_fields import warn_of_absent
 from ..records.object_texts import object_texts
 from ..records.polars_rows import polars_rows
 from ..records.shapes.decoders import ShapeDecoders
@@ -33,6 +36,12 @@ _ROWS_A_BATCH = 100_000
 @define(eq=False)
 class PolarsFileBulk(FileBulk):
     """The files of a folder as Polars frames. A row of Parquet has its origin and its text made when asked for."""
+
+    def read(self, offsets: OffsetRange) -> BulkRows:
+        found = super().read(offsets)
+        if offsets.after is None:
+            warn_of_absent(found.rows, self.spec.records, self.path)
+        return found
 
     def _rows(self, parts: list[Part]) -> nw.LazyFrame[Any]:
         splits = [split for ordinal, part in enumerate(parts) for split in self._pieces.splits(ordinal, part)]

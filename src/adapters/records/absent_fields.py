@@ -27,7 +27,7 @@ def warn_of_absent(rows: nw.LazyFrame[Any], spec: RecordSpec, place: str) -> Non
     ways are not looked for.
 
     Args:
-        rows: of a pipeline's first epoch, in memory; later ones may lack fields that are optional.
+        rows: of the first epoch of a source or a bulk load, in memory; later ones may lack fields that are optional.
         spec: the spec of the records.
         place: where they came from.
     """
@@ -36,7 +36,8 @@ def warn_of_absent(rows: nw.LazyFrame[Any], spec: RecordSpec, place: str) -> Non
     frame: pl.DataFrame = rows.collect().to_native()
     if not frame[ERROR].null_count():
         return
-    names = [each for each in spec.columns.names if each not in spec.changes.metadata and each.isascii()]
+    expected = [each for each in spec.columns.names if each not in (*spec.changes.metadata, *spec.optional)]
+    names = [each for each in expected if each.isascii()]
     empty = [each for each in names if frame[each].null_count() == frame.height]
     if absent := [each for each in empty if not frame[RAW].str.contains(json.dumps(each), literal=True).any()]:
         undeclared = [each for each in _FIELD.findall(frame[RAW].drop_nulls()[0]) if each not in spec.schema.names]
