@@ -39,6 +39,13 @@ READ: list[tuple[str, str, dict[str, str], list[tuple[Any, ...]]]] = [
         {"a": '{"a":"\\ud83d\\ude00"}\n{"a":"\\\\ud800"}\n'},
         [("\U0001f600",), ("\\ud800",)],
     ),
+    (
+        "values that are all null",
+        "json",
+        {"a": '{"a":null,"b":[],"c":{},"d":[null,[]],"e":{"x":null,"y":{}},"f":[{}],"g":1}\n'},
+        [(None, [], [None, []], {"x": None}, 1)],
+    ),
+    ("names of values", "json", {"a": '{"a":"a","b":{"a":"\\"a\\":"}}\n'}, [("a", {"a": '"a":'})]),
     ("an empty file", "csv", {"a": "", "b": "id,v\n1,2\n"}, [("1", "2")]),
 ]
 """Title, format, content of each file, and the rows in order."""
@@ -52,6 +59,11 @@ REFUSED = [
     ("a field too few", "csv", {"a": "id,v\n1,2\n2\n"}, "file .*/a.*fields"),
     ("a field too few after a quote", "csv", {"a": 'id,v\n1,"2"\n2\n'}, "file .*/a.*fields"),
     ("text behind a quote", "csv", {"a": 'id,v\n1,"a"b\n'}, "quote"),
+    ("a name twice", "json", {"a": '{"a":1}\n{"a":1,"a":2}\n'}, "(?s)'a' twice|`a` already exists"),
+    ("a name twice, with an escape", "json", {"a": '{"\\u0061":1,"a":2}\n'}, "(?s)'a' twice|`a` already exists"),
+    ("a name twice inside another", "json", {"a": '{"a":{"x":1,"x":2}}\n'}, "(?s)'x' twice|`x` already exists"),
+    ("names in another case", "json", {"a": '{"v":1}\n', "b": '\n{"V":2}\n'}, "file .*/b.*: names '[vV]' and '[vV]'"),
+    ("names in another case inside an array", "json", {"a": '{"a":[{"x":1},{"X":2}]}\n'}, "file .*/a.*: names '[xX]'"),
     ("a broken line", "json", {"a": '{"a":1}\n{"a":\n{"a":3}\n'}, "/a|json"),
     ("two objects on a line", "json", {"a": '{"a":1}{"a":2}\n'}, "one JSON object|json"),
     ("an array", "json", {"a": '[{"a":1},{"a":2}]\n'}, "JSON object"),

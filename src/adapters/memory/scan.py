@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,15 +17,13 @@ from ...domain.errors import ConfigError, NotSupported, SourceUnavailable, first
 from ..memory_limit import check_room, hold_rows
 from ..polars.schema import cut_to_micros, lazy
 from ..shared.table_folders import LOGS, check_exists, check_no_table, is_hidden, is_in_partition
-from ..shared.utf8 import LONE_SURROGATE
-from .csv_text import read_csv, read_text
+from .csv_text import read_csv
+from .json_text import find_fault, read_json
 
 # Spark has no unsigned integers.
 _AS_SPARK: MappingProxyType[pl.DataType, pl.DataType] = MappingProxyType(
     {pl.UInt8(): pl.Int16(), pl.UInt16(): pl.Int32(), pl.UInt32(): pl.Int64(), pl.UInt64(): pl.Decimal(20, 0)}
 )
-
-_LONE_SURROGATE = re.compile(LONE_SURROGATE.encode())
 
 
 def scan_files(path: str, format_: str) -> nw.LazyFrame[Any]:
@@ -40,19 +37,19 @@ def columns_at(path: str, format_: str) -> nw.LazyFrame[Any]:
 
 
 def _collected(path: str, format_: str, most: int | None) -> nw.LazyFrame[Any]:
-    try:
-        with _explain_removed(path):
-            files = _files(path, format_)
+    with _explain_removed(path):
+        files = _files(path, format_)
+        try:
             if most is None:
                 check_room(sum(file.stat().st_size for file in files))
             rows = _csv(files, only_headers=most == 0) if format_ == "csv" else _READERS[format_](files)
             read = (rows if most is None else rows.head(most)).collect()
             _check_micros(path, read)
             found = _as_spark_reads(read.lazy()).collect()
-    except pl.exceptions.PolarsError as error:
-        raise ConfigError(
-            f"cannot read {path} as {format_}: {first_line(error)}; look at the path and the format"
-        ) from error
+        except pl.exceptions.PolarsError as error:
+            fault = find_fault(files) if format_ == "json" else None
+            general = f"cannot read {path} as {format_}: {first_line(error)}; look at the path and the format"
+            raise ConfigError(fault or general) from error
     hold_rows(int(found.estimated_size()))
     return lazy(found)
 
@@ -130,17 +127,6 @@ def _csv(files: list[Path], *, only_headers: bool = False) -> pl.LazyFrame:
     return pl.concat(read.values()).lazy()
 
 
-def _json(files: list[Path]) -> pl.LazyFrame:
-    texts = [read_text(file) for file in files]
-    for file, text in zip(files, texts, strict=True):
-        if found := _LONE_SURROGATE.search(text):
-            line = text.count(b"\n", 0, found.start()) + 1
-            raise ConfigError(f"file {file}, line {line}: a text has half of a surrogate pair; correct the line")
-    # As one text: of several files, Polars takes the columns of the first.
-    rows = pl.scan_ndjson(b"\n".join(texts), infer_schema_length=None)
-    return rows.select(sorted(rows.collect_schema().names()))
-
-
 def _parquet(files: list[Path]) -> pl.LazyFrame:
     scans = [pl.scan_parquet(file, hive_partitioning=False) for file in files]
     types: dict[str, pl.DataType] = {}
@@ -155,7 +141,7 @@ def _parquet(files: list[Path]) -> pl.LazyFrame:
     return pl.concat(scans, how="diagonal_relaxed")
 
 
-_READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {"parquet": _parquet, "csv": _csv, "json": _json}
+_READERS: dict[str, Callable[[list[Path]], pl.LazyFrame]] = {"parquet": _parquet, "csv": _csv, "json": read_json}
 
 
 def _check_micros(path: str, rows: pl.DataFrame) -> None:

@@ -57,13 +57,14 @@ def cut_to_micros(dtype: pl.DataType) -> pl.DataType:
 def _mapped(dtype: pl.DataType, leaf: Callable[[pl.DataType], pl.DataType]) -> pl.DataType:
     """A type with other types in the place of those inside that are not nested."""
     if isinstance(dtype, pl.List):
-        return pl.List(_mapped(_instance(dtype.inner), leaf))
+        return pl.List(_mapped(instance_of(dtype.inner), leaf))
     if isinstance(dtype, pl.Struct):
-        return pl.Struct({each.name: _mapped(_instance(each.dtype), leaf) for each in dtype.fields})
+        return pl.Struct({each.name: _mapped(instance_of(each.dtype), leaf) for each in dtype.fields})
     return leaf(dtype)
 
 
-def _instance(dtype: Any) -> pl.DataType:
+def instance_of(dtype: Any) -> pl.DataType:
+    """The type; Polars has some types of nested values as classes."""
     found: pl.DataType = dtype() if isinstance(dtype, type) else dtype
     return found
 

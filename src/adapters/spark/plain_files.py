@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 
 from pyspark.sql import DataFrame, SparkSession
@@ -10,6 +11,7 @@ from pyspark.sql import types as spark_types
 
 from ...domain.errors import ConfigError
 from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK
+from ..shared.plain_faults import explain_case
 from ..shared.utf8 import LONE_SURROGATE
 from .schema import quoted
 from .sums import text
@@ -40,6 +42,7 @@ _CSV = {
 }
 
 _JSON = {"columnNameOfCorruptRecord": _UNREAD}
+_CASE = "spark.sql.caseSensitive"
 
 
 def read_csv(session: SparkSession, path: str) -> DataFrame:
@@ -69,8 +72,9 @@ def _is_csv_row(names: list[str]) -> str:
 
 def read_json(session: SparkSession, path: str) -> DataFrame:
     """The rows of JSON files with one object per line; columns are sorted by name."""
-    inferred = session.read.options(**_JSON).json(path).schema
     lines = session.read.text(path)
+    inferred = _inferred(session, path)
+    _check_case(inferred, lines)
     fields = [each for each in inferred.fields if each.name not in {_UNREAD, *lines.columns[1:]}]
     declared = spark_types.StructType([*fields, spark_types.StructField(_UNREAD, _TEXT)])
     line = f"trim(BOTH {text(BLANKS + BYTE_ORDER_MARK.decode())} FROM value)"
@@ -81,6 +85,40 @@ def read_json(session: SparkSession, path: str) -> DataFrame:
     return read.where(f"IF(value.{_UNREAD} IS NULL, true, {wrong})").selectExpr(
         *(f"value.{quoted(each.name)} AS {quoted(each.name)}" for each in fields), *map(quoted, lines.columns[1:])
     )
+
+
+def _inferred(session: SparkSession, path: str) -> spark_types.StructType:
+    """The columns of JSON files; names that differ only in case are two, of which Spark would otherwise lose one."""
+    former = str(session.conf.get(_CASE))
+    session.conf.set(_CASE, "true")
+    try:
+        return session.read.options(**_JSON).json(path).schema
+    finally:
+        session.conf.set(_CASE, former)
+
+
+def _check_case(kind: spark_types.DataType, lines: DataFrame) -> None:
+    """Check that no names differ only in case.
+
+    Raises:
+        ConfigError: there are such names.
+    """
+    if isinstance(kind, spark_types.ArrayType):
+        _check_case(kind.elementType, lines)
+    if isinstance(kind, spark_types.StructType):
+        by_case: dict[str, str] = {}
+        for each in kind.fields:
+            if (former := by_case.setdefault(each.name.lower(), each.name)) != each.name:
+                place = max(_first_file(name, lines) for name in (former, each.name))
+                raise ConfigError(explain_case(f"file {place}", former, each.name))
+            _check_case(each.dataType, lines)
+
+
+def _first_file(name: str, lines: DataFrame) -> str:
+    """The first file with a name; empty if it is written with escapes."""
+    found = lines.where(F.col("value").contains(json.dumps(name, ensure_ascii=False)))
+    row = found.select(F.input_file_name()).sort("input_file_name()").first()
+    return (row and row[0]) or ""
 
 
 def read_refusal(message: str) -> ConfigError | None:

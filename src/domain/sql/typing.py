@@ -115,8 +115,8 @@ def type_query(sql: str, tables: Mapping[str, Mapping[str, str]]) -> TypedQuery:
     _check_exploded(tree)
     _check_order(tree)
     check_suffixes(sql, tree)
-    columns = ((each.alias_or_name, _known(type_of(each))) for each in tree.selects)
-    return TypedQuery(tree, Schema(Column(spelling.get(name, name), found) for name, found in columns))
+    columns = ((spelling.get(name := each.alias_or_name, name), type_of(each)) for each in tree.selects)
+    return TypedQuery(tree, Schema(Column(name, _known(name, found)) for name, found in columns))
 
 
 def type_expression(expression: Expression, schema: Schema) -> DataType:
@@ -160,13 +160,17 @@ def _annotator(type_: Callable[[exp.Expr], DataType]) -> Callable[[object, exp.E
     return lambda _, node: set_type(node, type_(node))
 
 
-def _known(found: DataType) -> DataType:
+def _known(name: str, found: DataType) -> DataType:
+    column = f"column {name!r} of the result"
     if found == INTERVAL:
-        raise ConfigError("a column of the result is an interval; add it to a date or a timestamp")
+        raise ConfigError(f"{column} is an interval; add it to a date or a timestamp")
     if found == OTHER:
-        raise ConfigError("a column of the result has a type that tables do not have; leave it out")
+        raise ConfigError(
+            f"{column} has a type that tables do not have, such as a time of day, a duration or a whole number beyond"
+            " bigint; leave it out, or let its input have it as text, and cast that"
+        )
     if found == VOID:
-        raise ConfigError("a column of the result is NULL in every row; cast it to a type")
+        raise ConfigError(f"{column} is NULL in every row; cast it to a type, such as CAST(NULL AS string)")
     return found
 
 

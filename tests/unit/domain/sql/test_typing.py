@@ -137,3 +137,13 @@ def test_what_spark_does_not_know(expression, told):
 def test_queries_that_spark_does_not_know(sql):
     with pytest.raises(ConfigError, match=r"not known without|always null|ORDER BY|FROM|renames|no number"):
         type_query(sql, TABLES)
+
+
+def test_a_column_of_a_type_that_tables_do_not_have_is_named() -> None:
+    tables = {"t": {"Id": "variant", "k": "string"}}
+    with pytest.raises(
+        ConfigError, match="column 'Id' of the result has a type that tables do not have, such as a time"
+    ):
+        type_query("SELECT * FROM t", tables)
+    with pytest.raises(ConfigError, match="column 'n' of the result is NULL in every row; cast it to a type, such as"):
+        type_query("SELECT k, NULL AS n FROM t", tables)
