@@ -158,7 +158,7 @@ class TestFilesWithoutUse:
         deployment.refuses(
             1,
             "file a.csv: column 'contract' is missing from the header, which has: project, signed; if the first line is"
-            " a row, set header = false",
+            " a row, write the names above it; a source of files may set header = false",
         )
 
     def test_a_column_missing_from_parquet(self, deployment: Deployment) -> None:

@@ -449,7 +449,7 @@ def test_files_without_rows(engine: Engine, tmp_path: Path) -> None:
         ("id,name,at", "file a.csv: column 'amount' is missing from the header, which has: id, name, at; if the first"),
         ("id,name, Amount,at", "'amount' is missing .* id, name,  Amount, at; did you mean ' Amount'"),
         ("id,name,amuont,at", "'amount' is missing .*; did you mean 'amuont'"),
-        ("1,x,2.5,2024-03-01", "; if the first line is a row, set header = false"),
+        ("1,x,2.5,2024-03-01", "; if the first line is a row, write the names above it; a source"),
         ("id,id,name,amount,at", "file a.csv: column 'id' occurs more than once"),
         ('"id,name', "file a.csv: the header cannot be read"),
     ],

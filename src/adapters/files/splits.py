@@ -275,7 +275,7 @@ def _header_remedy(name: str, header: list[str]) -> str:
     """What to do about a column that the header does not have once."""
     if name in header:
         return "; rename all but one of them"
-    no_header = "; if the first line is a row, set header = false"
+    no_header = "; if the first line is a row, write the names above it; a source of files may set header = false"
     return _other_delimiter(header) or did_you_mean(name, header) or no_header
 
 
