@@ -366,7 +366,7 @@ class QueryEngineContract(ABC):
 
 def _write_texts(folder: Path, files: dict[str, str]) -> None:
     for name, content in files.items():
-        (folder / name).write_bytes(content.encode())
+        (folder / name).write_bytes(content.encode(errors="surrogateescape"))
 
 
 def _write_row(file: Path, form: str, id_: int) -> None:

@@ -452,6 +452,8 @@ def test_files_without_rows(engine: Engine, tmp_path: Path) -> None:
         ("1,x,2.5,2024-03-01", "; if the first line is a row, write the names above it; a source"),
         ("id,id,name,amount,at", "file a.csv: column 'id' occurs more than once"),
         ('"id,name', "file a.csv: the header cannot be read"),
+        ("id,name,amount,at\r1,x,2.5,2024-03-01\r", "file a.csv: the header cannot be read: it has a carriage return"),
+        ('id,name,amount,"at"\r1,x,2.5,"2024-03-01"\r', "a.csv: the header cannot be read: it has a carriage return"),
     ],
 )
 def test_refuses_csv_without_its_columns(engine: Engine, tmp_path: Path, header: str, message: str) -> None:
@@ -459,6 +461,16 @@ def test_refuses_csv_without_its_columns(engine: Engine, tmp_path: Path, header:
     source = source_of(engine, tmp_path, CSV)
     with pytest.raises(BadInput, match=message):
         source.read(planned(source))
+
+
+def test_bytes_of_another_format_are_told(engine: Engine, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes("id,name,amount,at\n".encode("utf-16"))
+    with pytest.raises(BadInput, match=r"file a.csv: the header cannot be read: .* UTF-16: convert it to UTF-8"):
+        (source := source_of(engine, tmp_path, CSV)).read(planned(source))
+    (tmp_path / "a.csv").unlink()
+    (tmp_path / "a.json").write_bytes(gzip.compress(b"{}"))
+    (found, *_) = read(source_of(engine, tmp_path))
+    assert found["_error"] == "not JSON: it seems to be compressed by gzip: then its name must end in .gz"
 
 
 @pytest.mark.parametrize(

@@ -228,7 +228,7 @@ def row_parser(header: list[str], csv: CsvFormat) -> Parse:
     wanted = f"{len(header)} fields wanted, as in the {'header' if csv.header else 'schema'}"
 
     def parse(raw: bytes) -> dict[str, str | None]:
-        values = csv_text.fields(_utf8(raw), csv)
+        values = csv_text.fields(csv_text.decoded(raw), csv)
         if len(values) != len(header):
             raise Undecodable(f"{wanted}, not {len(values)}")
         return dict(zip(header, values, strict=True))
@@ -258,9 +258,9 @@ def _header(stream: IO[bytes], name: str, spec: RecordSpec) -> tuple[list[str], 
     if first is None:
         return [], rows
     try:
-        header = [field or "" for field in csv_text.fields(_utf8(first[1]), spec.csv)]
+        header = csv_text.header_fields(first[1], spec.csv)
     except Undecodable as error:
-        raise BadInput(f"file {name}: the header cannot be read: {error}") from error
+        raise BadInput(f"file {name}: {error}") from error
     for column in spec.schema.columns:
         if header.count(column.name) != 1 and not (column.name in spec.optional and column.name not in header):
             problem = "occurs more than once in" if column.name in header else "is missing from"
@@ -283,10 +283,3 @@ def _other_delimiter(header: list[str]) -> str:
     """A hint if the header looks separated by another delimiter; else empty."""
     found = next((each for each in _DELIMITERS if len(header) == 1 and each in header[0]), None)
     return f"; its fields seem to be separated by {found!r}: set delimiter = {json.dumps(found)}" if found else ""
-
-
-def _utf8(raw: bytes) -> str:
-    try:
-        return raw.decode()
-    except UnicodeDecodeError as error:
-        raise Undecodable(f"not UTF-8: {error.reason} at byte {error.start}") from error

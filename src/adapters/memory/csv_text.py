@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import re
 from codecs import BOM_UTF8
+from collections import deque
 from collections.abc import Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -13,7 +14,7 @@ import polars as pl
 
 from ...domain.errors import ConfigError
 from ...domain.source.conversion import Undecodable
-from ..records.csv import fields, records
+from ..records.csv import decoded, fields, header_fields, records
 from ..shared.compressed import explain_damage, open_file
 
 _ROWS_A_BATCH = 10_000
@@ -40,10 +41,9 @@ def read_csv(file: Path, *, only_header: bool = False) -> pl.DataFrame | None:
     """
     text = _first_record(file) if only_header else read_text(file)
     parsed = _parse(file, text)
-    names = next(parsed, None)
-    if names is None:
+    header = [name or "" for name in next(parsed, [])]
+    if not header:
         return None
-    header = [name or "" for name in names]
     if "" in header or len({name.lower() for name in header}) < len(header):
         raise ConfigError(
             f"file {file}: its header is {', '.join(header)!r}; give each column a name of its own (pandas writes one"
@@ -51,7 +51,11 @@ def read_csv(file: Path, *, only_header: bool = False) -> pl.DataFrame | None:
         )
     plain = _without_blank_lines(text)
     if _is_plain(plain, len(header)):
-        return pl.read_csv(plain, infer_schema=False, new_columns=header)
+        try:
+            return pl.read_csv(plain, infer_schema=False, new_columns=header)
+        except pl.exceptions.PolarsError:
+            deque(parsed, maxlen=0)  # its error names the line
+            raise
     schema = dict.fromkeys(header, pl.String())
     batches = [pl.DataFrame(schema=schema)]
     while rows := list(islice(parsed, _ROWS_A_BATCH)):
@@ -86,10 +90,20 @@ def _parse(file: Path, text: bytes) -> Iterator[list[str | None]]:
     width = None
     for line, record in records(enumerate(io.BytesIO(text), start=1)):
         try:
-            found = fields(record.decode())
-        except (Undecodable, UnicodeDecodeError) as error:
-            raise ConfigError(f"file {file}, line {line}: {error}; correct the line") from error
+            found = _row_fields(record, is_header=width is None)
+        except Undecodable as error:
+            raise ConfigError(f"file {file}, line {line}: {error}") from error
         width = width or len(found)
         if len(found) != width:
             raise ConfigError(f"file {file}, line {line}: {width} fields wanted, not {len(found)}; correct the line")
         yield found
+
+
+def _row_fields(record: bytes, *, is_header: bool) -> list[str | None]:
+    if is_header:
+        return [*header_fields(record)]
+    text = decoded(record)
+    try:
+        return fields(text)
+    except Undecodable as error:
+        raise Undecodable(f"{error}; correct the line") from error

@@ -11,7 +11,14 @@ from attrs import frozen
 
 from ...domain.source.conversion import Undecodable, shown
 from ...domain.source.csv_format import RFC_4180, CsvFormat
+from ..shared.utf8 import explain_not_utf8
 from .shapes.chunk import BLANKS
+
+ONLY_RETURNS = (
+    "it has a carriage return inside, so the lines seem to end with it alone; convert the line ends to line feeds, as"
+    " with tr '\\r' '\\n'"
+)
+"""About a header that is a whole file."""
 
 
 def records(lines: Iterable[tuple[int, bytes]], csv: CsvFormat = RFC_4180) -> Iterator[tuple[int, bytes]]:
@@ -43,6 +50,39 @@ def records(lines: Iterable[tuple[int, bytes]], csv: CsvFormat = RFC_4180) -> It
         held.clear()
     if held:
         yield first, bytes(held).rstrip(b"\r\n")
+
+
+def decoded(record: bytes) -> str:
+    """The text of a record.
+
+    Raises:
+        Undecodable: it is not UTF-8.
+    """
+    try:
+        return record.decode()
+    except UnicodeDecodeError as error:
+        raise Undecodable(explain_not_utf8(record, error)) from error
+
+
+def header_fields(record: bytes, csv: CsvFormat = RFC_4180) -> list[str]:
+    """The names of a header; one that is null is empty.
+
+    Raises:
+        Undecodable: it is not UTF-8, a carriage return is outside of quotes, quotes are not closed, or text follows a
+            closing quote.
+    """
+    try:
+        text = decoded(record)
+        _check_returns(text, csv.quote)
+        return [name or "" for name in fields(text, csv)]
+    except Undecodable as error:
+        raise Undecodable(f"the header cannot be read: {error}") from error
+
+
+def _check_returns(header: str, quote: str) -> None:
+    quote = re.escape(quote)
+    if "\r" in (re.sub(f"{quote}[^{quote}]*{quote}", "", header) if quote else header):
+        raise Undecodable(ONLY_RETURNS)
 
 
 def fields(record: str, csv: CsvFormat = RFC_4180) -> list[str | None]:

@@ -13,6 +13,7 @@ from ...domain.source.changelog.settings import CANAL, DEBEZIUM
 from ...domain.source.conversion import Undecodable
 from ...domain.source.decode import ONE_OBJECT
 from ...domain.source.record_spec import RecordSpec
+from ..shared.utf8 import other_format
 
 Parse: TypeAlias = Callable[[bytes], object]
 """The bytes of a record -> the parsed record, or `Undecodable`."""
@@ -110,7 +111,7 @@ def parse_json(raw: bytes) -> object:
     except RecursionError as error:
         raise Undecodable("nested too deeply") from error
     except ValueError as error:
-        part = f"a line of a longer document; {ONE_OBJECT}" if _is_part(raw) else error
+        part = f"a line of a longer document; {ONE_OBJECT}" if _is_part(raw) else other_format(raw) or error
         raise Undecodable(f"not JSON: {part}") from error
 
 

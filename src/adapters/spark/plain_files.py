@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from ...domain.errors import ConfigError
+from ..records.csv import ONLY_RETURNS
 from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK
 from ..shared.plain_faults import explain_case
 from ..shared.utf8 import LONE_SURROGATE
@@ -22,6 +23,11 @@ _HEADER = re.compile(r"CSV header[^\n]*:?\n(.*?)\n?CSV file: (\S[^\n]*)", re.DOT
 _NOT_CLOSED = (
     "has quotes that are not closed, or its last field ends with a line break; close the quotes, or write another"
     " column last"
+)
+_REPLACED = "\ufffd"
+_NOT_UTF8 = (
+    f"has the sign {_REPLACED}, which Spark reads for bytes that are not UTF-8; convert the file to UTF-8 (a compressed"
+    " one must end in .gz or .zst), or remove the sign"
 )
 _QUOTE = "Unescaped quote character"
 _UNREAD = "_headwater_unread"
@@ -53,8 +59,21 @@ def read_csv(session: SparkSession, path: str) -> DataFrame:
     rows = session.read.options(**_CSV).schema(declared).csv(path)
     if not names:
         return first
+    _check_header(path, names)
     values = (_csv_value(each, is_last=each == names[-1]) if each in names else quoted(each) for each in first.columns)
     return rows.where(_is_csv_row(names)).selectExpr(*values)
+
+
+def _check_header(path: str, names: list[str]) -> None:
+    """Check that a header is one line of UTF-8.
+
+    Raises:
+        ConfigError: it is not.
+    """
+    if any(re.search(r"\r(?!\n|\Z)", name) for name in names):
+        raise ConfigError(f"{path}: the header cannot be read: {ONLY_RETURNS}")
+    if any(_REPLACED in name for name in names):
+        raise ConfigError(f"{path}: the header {_NOT_UTF8}")
 
 
 def _is_csv_row(names: list[str]) -> str:
@@ -62,8 +81,10 @@ def _is_csv_row(names: list[str]) -> str:
     last, unread = quoted(names[-1]), _UNREAD
     if len(names) == 1:  # a blank line is a value
         unread = f"coalesce({_UNREAD}, IF(trim(BOTH {_BLANKS} FROM {last}) = '', '', NULL))"
+    replaced = " OR ".join(f"contains({quoted(name)}, '{_REPLACED}')" for name in names)
     return (
-        f"CASE WHEN trim(BOTH {_BLANKS} FROM {unread}) = '' THEN false"
+        f"CASE WHEN {replaced} THEN {_stop(quoted(names[0]), _NOT_UTF8)}"
+        f" WHEN trim(BOTH {_BLANKS} FROM {unread}) = '' THEN false"
         f" WHEN {unread} IS NOT NULL THEN {_stop(unread, 'has more or fewer fields than the header; correct it')}"
         # Spark ends a field without closing quotes where the file ends.
         f" WHEN endswith({last}, '\n') THEN {_stop(quoted(names[0]), _NOT_CLOSED)} ELSE true END"
