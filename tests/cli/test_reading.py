@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 BACKEND = 'name = "parquet"\npath = "lake"\n'
-EPOCHS = [[(1, 11, "2024-03-01T09:00:00Z"), (1, 12, "2024-03-02T10:00:00.5Z")], [(1, 13, "2024-03-05T08:00:00Z")]]
+EPOCHS = [[(1, 11, "2024-03-01T09:00:00Z"), (1, 12, "2024-03-02T10:00:00.5Z")], [(1, 13, "2024-03-05T08:00:00.25Z")]]
 SHOWN = """
 [pipelines.shown]
 service = "snapshots"
@@ -33,7 +33,7 @@ keys = { keyed = ["project"] }
 keyed = "SELECT project, count(*) AS n FROM ranks GROUP BY project"
 plain = "SELECT contract FROM ranks"
 """
-SECOND_LABEL = "2024-03-05T08:00:00Z"
+SECOND_LABEL = "2024-03-05T08:00:00.25Z"
 
 
 def bring(folder: Path, name: str, contracts: Sequence[tuple[int, int, str]]) -> None:
@@ -156,6 +156,22 @@ class TestDiff:
             main(["diff", config, "ranked", "--from", "label:yesterday"])
         assert usage.value.code == 2
         assert "'yesterday' is not a label" in capsys.readouterr().err
+
+
+class TestStatus:
+    def test_its_watermark_is_a_label(self, config: str, capsys: pytest.CaptureFixture[str]) -> None:
+        (found,) = told(capsys, "status", config)
+        assert found["watermark"] == SECOND_LABEL
+        assert len(told(capsys, "show", config, "ranked", "--at", f"label:{found['watermark']}")) == 3
+
+    @pytest.mark.usefixtures("parquet_backend")
+    def test_no_watermark_is_null(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        bring(tmp_path, "0.json", [(1, 11, "never")])
+        (tmp_path / "deploy.toml").write_text(ranked_contracts(backend=BACKEND))
+        assert main(["run", str(tmp_path / "deploy.toml"), "--until-idle"]) == 0
+        assert ", watermark -, " in capsys.readouterr().err
+        (found,) = told(capsys, "status", str(tmp_path / "deploy.toml"))
+        assert (found["epoch"], found["watermark"]) == (0, None)
 
 
 class TestWaitFor:

@@ -16,7 +16,7 @@ from ...domain.table.schema import NUMBERS
 from ...domain.table.view_spec import ViewSpec
 from ..read.find_view import UnknownName
 from ..read.moments import Moment, Time
-from ..run.progress import moment
+from ..run.progress import show_time
 from .headwater import Headwater
 from .pipeline import Answer
 
@@ -96,7 +96,7 @@ def _curves(answer: Answer, measure: str, groups: int, zone: str, name: str) -> 
     steps = sorted({tick for line in lines.values() for tick in line})
     drawn = {label: tuple(line.get(step) for step in steps) for label, line in lines.items()}
     drawn = dict(sorted(drawn.items(), key=lambda line: (-_highest(line[1]), line[0])))
-    return Curves(f"{name} from {moment(start)}", measure, zone, steps, drawn)
+    return Curves(f"{name} from {show_time(start) or '-'}", measure, zone, steps, drawn)
 
 
 def _greatest(rows: nw.LazyFrame[Any], dimensions: list[str], measure: str, groups: int) -> nw.LazyFrame[Any]:

@@ -10,7 +10,7 @@ from attrs import frozen
 from ...domain.epoch.watermark import format_time
 from ...domain.table.schema import Schema, column
 from ..read.status import PipelineStatus
-from ..run.progress import kept, moment, tables_at
+from ..run.progress import kept, show_time, tables_at
 from .html import html_table
 from .text_table import text_table
 
@@ -70,5 +70,5 @@ def _row(found: PipelineStatus) -> list[str | int | None]:
     if (latest := found.publication) is None:
         return [found.pipeline, None, None, None, found.lag, None, None, *spans, None, *notes]
     place = (found.pipeline, latest.epoch.number)
-    times = (format_time(latest.published_at), moment(found.complete_to))
+    times = (format_time(latest.published_at), show_time(found.complete_to))
     return [*place, *times, found.lag, found.dead_letters, found.repeats, *spans, tables_at(latest), *notes]

@@ -15,7 +15,7 @@ from typing import Any, TextIO
 import click
 from attrs import define
 
-from ..run.progress import exact_moment, moment, progress
+from ..run.progress import exact_moment, progress, show_time
 from ..run.report import EpochReport
 
 PROGRESS, WARNING, ERROR = "cyan", "yellow", "bold red"
@@ -103,7 +103,7 @@ def _fields(report: EpochReport) -> dict[str, Any]:
         "dead_letters": report.dead_letters,
         "repeats": report.repeats,
         "written": report.written,
-        "watermark": moment(report.watermark) if report.watermark else None,
+        "watermark": show_time(report.watermark),
         "waiting": report.lag or None,
         "task": report.task,
         "engine": report.engine,

@@ -14,7 +14,7 @@ from ...domain.table.schema import Schema
 from ..api import Headwater
 from ..api.pipeline import Answer
 from ..read.moments import Moment
-from ..run.progress import moment, tables_at
+from ..run.progress import show_time, tables_at
 from .arguments import AT, FORMAT, LIMIT, PIPELINE, VIEW, command, parse_label, positive_duration, utc_time, version
 from .console import print_message
 from .durable import open_durable
@@ -80,7 +80,7 @@ def wait_for(*, config: str, pipeline: str, watermark: datetime, timeout: timede
     with open_durable(config) as headwater:
         found = headwater.wait_for(pipeline, watermark, timeout=timeout)
         reached = headwater.pipeline(pipeline).service.complete_to(found)
-    times = [moment(reached), format_time(found.published_at)]
+    times = [show_time(reached), format_time(found.published_at)]
     write(sys.stdout, form, _REACHED, [[pipeline, found.epoch.number, *times, tables_at(found)]])
 
 

@@ -18,7 +18,7 @@ from ...domain.ledger.upkeep import PublishedVersion, Upkeep
 from ...domain.table.schema import Schema
 from ..api import Headwater
 from ..read.moments import Moment
-from ..run.progress import moment, show_time, tables_at
+from ..run.progress import show_time, tables_at
 from .arguments import ANY_PIPELINE, FORMAT, PIPELINE, command, count, positive_duration, version
 from .console import print_message
 from .durable import open_durable
@@ -85,7 +85,7 @@ def pin(*, config: str, pipeline: str, at: Moment | None, hold: timedelta, holde
     with open_durable(config) as headwater:
         made = headwater.pin(pipeline, at=at, hold=hold, holder=holder)
         taken = made.leases[0]
-        write(sys.stdout, form, _PINNED, [[made.lease, pipeline, made.epoch, moment(taken.until), taken.holder]])
+        write(sys.stdout, form, _PINNED, [[made.lease, pipeline, made.epoch, show_time(taken.until), taken.holder]])
 
 
 @command

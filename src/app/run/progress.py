@@ -6,7 +6,7 @@ import logging
 from datetime import UTC, datetime
 
 from ...domain.epoch.epoch import Publication
-from ...domain.epoch.watermark import format_second, format_time
+from ...domain.epoch.watermark import format_time
 from ...domain.service.base import PendingRows
 from .report import EpochReport
 
@@ -23,18 +23,14 @@ def progress(report: EpochReport) -> str:
     after = f", {waiting}" if waiting else ""
     phases = ", ".join(f"{name} {seconds:.2f}" for name, seconds in report.seconds.items())
     engine = f" on {report.engine}" if report.engine else ""
+    watermark = show_time(report.watermark) or "-"
     if passed_over := sum(report.passed_over.values()):
         dead += f" ({_count(passed_over, 'message')} of other tables skipped)"
     read = "" if report.task and not (report.rows or dead or again) else f"{report.rows:,} rows in{dead}{again}, "
     return (
         f"{report.epoch.pipeline} epoch {report.epoch.number}: {read}{report.written:,} written,"
-        f" watermark {moment(report.watermark)}{after}, {sum(report.seconds.values()):.2f} s{engine} ({phases})"
+        f" watermark {watermark}{after}, {sum(report.seconds.values()):.2f} s{engine} ({phases})"
     )
-
-
-def moment(time: datetime | None) -> str:
-    """Format a time (UTC) to the second; ``-`` for None."""
-    return format_second(time) if time else "-"
 
 
 def show_time(time: datetime | None) -> str | None:

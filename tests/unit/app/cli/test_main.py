@@ -70,7 +70,7 @@ class TestRun:
         ]
         assert list(json.loads(out.splitlines()[0])) == ["project", "contract", "signed", "rank"]
         assert err.splitlines()[1].startswith("ranked epoch 1: 1 rows in, ")
-        assert "watermark 2024-03-02T09:00:00Z, 0 files waiting" in err
+        assert "watermark 2024-03-02T09:00:00.5Z, 0 files waiting" in err
 
     def test_a_source_that_a_program_feeds_is_told(self, config, capsys):
         text = CONFIG.replace('kind = "files"\npath = "in"\n', 'kind = "stream"\n').replace('poll = "1h"\n', "")
