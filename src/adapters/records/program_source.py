@@ -72,6 +72,11 @@ class ProgramFrame:
         return self.batch.query if self.batch else ""
 
     @property
+    def what(self) -> str:
+        """Names the frame, for messages."""
+        return WHAT if self.query == _PUSHED else "the frame of the query"
+
+    @property
     def origin(self) -> str:
         """Where its rows come from, as dead letters tell it."""
         return f"{self.query}/{self.number}"

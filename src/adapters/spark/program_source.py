@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
 from functools import partial
 from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
 from attrs import define, evolve, field
+from pyspark.errors import PySparkTypeError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as spark_types
+from pyspark.sql.pandas.types import to_arrow_type
 
 from ...domain.epoch.batch import BYTES, ERROR, ORIGIN, RAW
 from ...domain.epoch.epoch import OffsetRange
@@ -20,6 +23,7 @@ from ...domain.table import schema
 from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, ROW_KIND
 from ..memory_limit import check_room
+from ..records.column_types import check_columns
 from ..records.dead_letters import FrameDeadLetters
 from ..records.decoder import arrow_schema, batch_schema
 from ..records.program_frames import is_of_spark, query_batch
@@ -29,7 +33,7 @@ from .dead_letters import spark_dead_letters
 from .errors import explain_read_errors
 from .faulty_values import texts_not_utf8, times_out_of_range
 from .own_session import working_in
-from .schema import bring_into, compute, drop_rows, lazy, named, size_of_computed, spark_type, with_entries
+from .schema import bring_into, compute, drop_rows, lazy, named, size_of_computed, widened
 
 _AS_THE_DECODER_READS = {
     "timeZone": "UTC",
@@ -58,14 +62,14 @@ class SparkProgramSource(ProgramSource):
         return self.holding()
 
     def read(self, offsets: OffsetRange) -> nw.LazyFrame[Any]:
-        """The rows of the frame that the program has handed over. Frames of Spark have exactly the declared types.
+        """The rows of the frame that the program has handed over.
 
         Raises:
-            BadInput: a declared column is missing, or of another type.
+            BadInput: a declared column is missing, or its type could lose values.
         """
         frame = self.frame_of(offsets)
         if is_of_spark(frame.rows):
-            return lazy(self._rows(self._bring(self._declared(frame.rows)), frame.origin))
+            return lazy(self._rows(self._bring(self._declared(frame.rows, frame.what)), frame.origin))
         packed = [(_pack(batch),) for batch in self.decode(frame)]
         return lazy(map_in_arrow(self.session.createDataFrame(packed, _PACKED), _unpack, batch_schema(self.schema)))
 
@@ -77,20 +81,21 @@ class SparkProgramSource(ProgramSource):
         """The rows of a frame, as batches of `batch_schema`.
 
         Raises:
-            BadInput: a declared column is missing, or of another type.
+            BadInput: a declared column is missing, or its type could lose values.
             EngineLimit: they are too many.
         """
         schema = arrow_schema(batch_schema(self.schema))
-        for batch in self._arrow_batches(rows, frame.origin):
+        for batch in self._arrow_batches(rows, frame):
             yield from with_offsets(pa.Table.from_batches([batch])).select(schema.names).cast(schema).to_batches()
 
-    def _arrow_batches(self, rows: DataFrame, origin: str) -> list[pa.RecordBatch]:
+    def _arrow_batches(self, rows: DataFrame, frame: ProgramFrame) -> list[pa.RecordBatch]:
         with working_in(self.session), explain_read_errors():
-            computed = self._compute(self._declared(rows))
+            computed = self._compute(self._declared(rows, frame.what))
             self._unread = computed
             check_room(size_of_computed(computed))
             self._unread = None
-            found: list[pa.RecordBatch] = self._rows(bring_into(self.session, computed), origin)._collect_as_arrow()
+            brought = self._rows(bring_into(self.session, computed), frame.origin)
+            found: list[pa.RecordBatch] = brought._collect_as_arrow()
             return found
 
     def forget(self) -> None:
@@ -120,7 +125,9 @@ class SparkProgramSource(ProgramSource):
 
     def _rows(self, rows: DataFrame, origin: str) -> DataFrame:
         kind, wrong_kind = self._kind()
-        errors, values = [*self._errors(), wrong_kind], {each.name: self._value(each) for each in self.schema.columns}
+        types = {each.name: each.dataType for each in rows.schema.fields}
+        errors = [*self._errors(types), wrong_kind]
+        values = {each.name: self._value(each, types) for each in self.schema.columns}
         if len(errors) > 1:  # later steps compute with a value before dead letters are left out
             values = {name: F.when(F.col(ERROR).isNull(), value) for name, value in values.items()}
         # First the error: inside of a lambda, a name means the column that the same select has made of it.
@@ -134,39 +141,26 @@ class SparkProgramSource(ProgramSource):
             F.col(ERROR),
         )
 
-    def _value(self, column: schema.Column) -> Column:
-        return with_entries(named(column.name), column.type).cast(spark_type(column.type))
+    def _value(self, column: schema.Column, types: Mapping[str, spark_types.DataType]) -> Column:
+        return widened(named(column.name), types[column.name], column.type, self.spec.time_zone)
 
-    def _errors(self) -> Iterator[Column]:
+    def _errors(self, types: Mapping[str, spark_types.DataType]) -> Iterator[Column]:
         for column in self.spec.schema.columns:
-            value = self._value(column)
+            value = self._value(column, types)
             yield from texts_not_utf8(value, column)
             yield from times_out_of_range(named(column.name), value, column)
 
-    def _declared(self, rows: DataFrame) -> DataFrame:
+    def _declared(self, rows: DataFrame, what: str) -> DataFrame:
         """The declared columns of a frame; the names of its other columns may differ from theirs in case only.
 
         Raises:
-            BadInput: a declared column is missing, of another type, or not the only one of its name.
+            BadInput: a declared column is missing, not the only one of its name, or its type could lose values.
         """
-        names = [each.name for each in rows.schema.fields]
-        for column in self.spec.schema.columns:
-            if names.count(column.name) > 1:
-                raise BadInput(f"column {column.name!r} must exist exactly once; it has: {', '.join(names)}")
-        self._check(rows)
-        declared = self.spec.schema.names
-        apart = (name if name in declared else f"not declared, {at}" for at, name in enumerate(names))
+        declared, fields = self.spec.schema.names, rows.schema.fields
+        there = ((each.name, each.dataType if each.name in declared else spark_types.NullType()) for each in fields)
+        check_columns(pa.schema([(name, _arrow_type(found, name, what)) for name, found in there]), what, self.spec)
+        apart = (each.name if each.name in declared else f"not declared, {at}" for at, each in enumerate(fields))
         return rows.toDF(*apart).select(*map(named, declared))
-
-    def _check(self, rows: DataFrame) -> None:
-        there = {each.name: each.dataType for each in rows.schema.fields}
-        for column in self.spec.schema.columns:
-            found = there.get(column.name)
-            if found is None or found.simpleString() != spark_type(column.type, maps=True).simpleString():
-                came = "is missing" if found is None else f"came as {found.simpleString()}"
-                raise BadInput(
-                    f"column {column.name!r} {came}, {column.type.declared} wanted; select and cast it in the query"
-                )
 
     def _kind(self) -> tuple[Column, Column]:
         """The row kind of each row, and the error of rows without one."""
@@ -177,6 +171,13 @@ class SparkProgramSource(ProgramSource):
         known = F.create_map(*(F.lit(each) for pair in pairs for each in pair))[F.lower(word)]
         unknown = F.coalesce(F.concat(F.lit(f"{refusal}'"), word, F.lit("'")), F.lit(f"{refusal}null"))
         return known, F.when(known.isNull(), unknown)
+
+
+def _arrow_type(found: spark_types.DataType, name: str, what: str) -> pa.DataType:
+    with suppress(PySparkTypeError):
+        if not isinstance(found, spark_types.UserDefinedType):
+            return to_arrow_type(found)
+    raise BadInput(f"{what}: column {name!r} is {found.simpleString()}, which no table can hold; cast it before")
 
 
 def _pack(batch: pa.RecordBatch) -> bytes:

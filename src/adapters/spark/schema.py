@@ -31,16 +31,13 @@ _TYPES: dict[str, type[spark_types.DataType]] = {
 }
 
 
-def spark_type(data_type: DataType, *, maps: bool = False) -> spark_types.DataType:
-    """The Spark type of a column type; `maps` tells whether a map is one of Spark, and not the array of its entries."""
-    if maps and data_type.is_map and data_type.element is not None:
-        key, value = (spark_type(each.type, maps=True) for each in data_type.element.fields)
-        return spark_types.MapType(key, value)
+def spark_type(data_type: DataType) -> spark_types.DataType:
+    """The Spark type of a column type; a map is the array of its entries."""
     if data_type.element is not None:
-        return spark_types.ArrayType(spark_type(data_type.element, maps=maps))
+        return spark_types.ArrayType(spark_type(data_type.element))
     if data_type.fields:
         return spark_types.StructType(
-            [spark_types.StructField(each.name, spark_type(each.type, maps=maps)) for each in data_type.fields]
+            [spark_types.StructField(each.name, spark_type(each.type)) for each in data_type.fields]
         )
     if data_type.precision is not None:
         return spark_types.DecimalType(data_type.precision, data_type.scale or 0)
@@ -52,22 +49,42 @@ def sorted_entries(value: Column, entry: Callable[[Column, Column], Column]) -> 
     return F.transform(F.array_sort(F.map_keys(value)), lambda key: entry(key, value[key]))
 
 
-def with_entries(value: Column, kind: DataType) -> Column:
-    """A value with the entries of each map in place of the map, in the order of their keys."""
-    element = kind.element
-    if kind.declared == kind.ddl:  # no map is inside
-        return value
-    if kind.is_map and element is not None:
+def widened(value: Column, found: spark_types.DataType, kind: DataType, zone: str) -> Column:
+    """A value in a declared type, which holds all values of its own; a map becomes its entries, sorted by their keys.
+
+    Args:
+        value: the value.
+        found: its type.
+        kind: the declared type.
+        zone: IANA zone of times without a zone, where instants are declared.
+    """
+    wanted, element = spark_type(kind), kind.element
+    if found.simpleString() == wanted.simpleString():
+        return value.cast(wanted)
+    if isinstance(found, spark_types.MapType) and element is not None:
         key, inside = element.fields
         return sorted_entries(
-            value, lambda name, own: F.struct(name.alias(key.name), with_entries(own, inside.type).alias(inside.name))
+            value,
+            lambda name, own: F.struct(
+                widened(name, found.keyType, key.type, zone).alias(key.name),
+                widened(own, found.valueType, inside.type, zone).alias(inside.name),
+            ),
         )
-    if element is not None:
-        return F.transform(value, lambda each: with_entries(each, element))
-    if kind.fields:
-        fields = (with_entries(value[each.name], each.type).alias(each.name) for each in kind.fields)
+    if isinstance(found, spark_types.ArrayType) and element is not None:
+        return F.transform(value, lambda each: widened(each, found.elementType, element, zone))
+    if isinstance(found, spark_types.StructType):
+        fields = (widened(value[at.name], found[at.name].dataType, at.type, zone).alias(at.name) for at in kind.fields)
         return F.when(value.isNotNull(), F.struct(*fields))
-    return value
+    return in_zone(value.cast(wanted), found, kind, zone)
+
+
+def in_zone(value: Column, found: spark_types.DataType, kind: DataType, zone: str) -> Column:
+    """A value that was cast to a type which is not nested; one that had no zone, and is an instant now, was in `zone`.
+
+    Of two such instants it is the earlier one; a time in a gap has the offset before it.
+    """
+    is_wall = isinstance(found, spark_types.TimestampNTZType) and kind.name == "timestamp"
+    return F.to_utc_timestamp(value, zone) if is_wall and zone != "UTC" else value
 
 
 def spark_schema(schema: Schema) -> spark_types.StructType:

@@ -19,7 +19,7 @@ from ...domain.table.change import POSITION
 from ...domain.table.row_kind import INSERT, ROW_KIND
 from ...domain.table.schema import DataType
 from .faulty_values import texts_not_utf8, times_out_of_range
-from .schema import named, sorted_entries, spark_type
+from .schema import in_zone, named, sorted_entries, spark_type
 
 _WHOLE = (spark_types.ByteType, spark_types.ShortType, spark_types.IntegerType, spark_types.LongType)
 _FLOATS = (spark_types.FloatType, spark_types.DoubleType)
@@ -106,9 +106,7 @@ class TableRows:
         """
         if kind.is_nested:
             return self._nested(source, found, kind, what)
-        value = source.cast(spark_type(kind))
-        walls = isinstance(found, spark_types.TimestampNTZType) and kind.name == "timestamp"
-        return F.to_utc_timestamp(value, self.spec.time_zone) if walls and self.spec.time_zone != "UTC" else value
+        return in_zone(source.cast(spark_type(kind)), found, kind, self.spec.time_zone)
 
     def _nested(self, source: Column, found: spark_types.DataType, kind: DataType, what: str) -> Column:
         if kind.is_map and kind.element is not None and isinstance(found, spark_types.MapType):
