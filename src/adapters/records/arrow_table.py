@@ -13,16 +13,19 @@ from typing import Any
 
 import narwhals as nw
 import pyarrow as pa
+import pyarrow.compute as pc
 from narwhals.exceptions import DuplicateError
 
 from ...domain.errors import BadInput
 from ...domain.source.conversion import shown
-from ...domain.table.schema import Column, DataType, Schema
+from ...domain.table.schema import INTEGERS, Column, DataType, Schema
 from .program_frames import WHAT, collect
 
 _TIMES = {"timestamp", "timestamp_ntz", "date"}
 _NOT_OF_ARROW = (pa.ArrowException, TypeError, OverflowError, UnicodeError)
 """What PyArrow raises for columns of pandas and Polars."""
+_LAST_WHOLE = 2.0**53 - 1
+"""Greater doubles may stand for several whole numbers."""
 _MANY_DIGITS = 38
 """The precision of Polars' decimals if the program gives none: it says nothing about the values."""
 
@@ -45,6 +48,11 @@ def _eager(rows: Any) -> nw.DataFrame[Any]:
     except DuplicateError as error:
         raise BadInput(f"{WHAT}: {' '.join(str(error).split())}; give each column a name of its own") from error
     except TypeError as error:
+        if isinstance(rows, pa.RecordBatchReader):
+            raise BadInput(
+                f"{WHAT} is a RecordBatchReader, which can be read only once, so a push that fails could not be"
+                " repeated; push a table: its `.read_all()`"
+            ) from error
         raise BadInput(
             f"{WHAT} is {type(rows).__name__!r}; push a frame of Polars, pandas, PyArrow or Spark"
         ) from error
@@ -53,15 +61,43 @@ def _eager(rows: Any) -> nw.DataFrame[Any]:
 
 def _converted(frame: nw.DataFrame[Any], declared: Schema) -> pa.Table:
     frame = frame.select(*declared.names) if set(declared.names).issubset(frame.columns) else frame
-    if frame.implementation.is_pandas_like():
+    is_of_pandas = frame.implementation.is_pandas_like()
+    if is_of_pandas:
         _check_times(frame, declared)
     try:
-        return frame.to_arrow()
+        table = frame.to_arrow()
     except _NOT_OF_ARROW as error:
         raise BadInput(
             f"{WHAT} has a column that Arrow cannot hold: {_fault(frame) or error}; give it values of one type, and"
             " make sparse columns of pandas dense"
         ) from error
+    return _without_doubles(table, declared) if is_of_pandas else table
+
+
+def _without_doubles(table: pa.Table, declared: Schema) -> pa.Table:
+    """A table of pandas with nulls for floating-point columns without a value: they say nothing about their type.
+
+    Raises:
+        BadInput: a column of whole numbers has become one of doubles, as one of them is missing.
+    """
+    for at, found in enumerate(table.schema):
+        if pa.types.is_floating(found.type):
+            if table.column(at).null_count == table.num_rows:
+                table = table.set_column(at, found.name, pa.nulls(table.num_rows))
+            elif found.name in declared and declared[found.name].name in INTEGERS:
+                _check_not_whole(table.column(at), found.name, declared)
+    return table
+
+
+def _check_not_whole(values: pa.ChunkedArray, name: str, declared: Schema) -> None:
+    """Check floating-point values that are declared as integers."""
+    if pc.all(pc.and_(pc.is_finite(values), pc.equal(values, pc.floor(values)))).as_py():
+        lost = pc.max(pc.abs(values)).as_py() > _LAST_WHOLE
+        where = "where it is read or made, as such large numbers have lost digits" if lost else "before the push"
+        raise BadInput(
+            f"{WHAT}: column {name!r} is double, which {declared[name].ddl} cannot hold without loss; its numbers are"
+            f' whole, and pandas makes doubles of them if one is missing: give the column the type "Int64" {where}'
+        )
 
 
 def _fault(frame: nw.DataFrame[Any]) -> str | None:

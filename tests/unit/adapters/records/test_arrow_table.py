@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 
 from headwater.adapters.records.arrow_table import arrow_table
+from headwater.adapters.records.column_types import check_columns
 from headwater.adapters.records.program_frames import hold
 from headwater.domain.errors import BadInput
+from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
 
 pd = pytest.importorskip("pandas", reason="the extra dev is not installed")
@@ -89,6 +91,39 @@ def test_values_of_one_kind_are_kept(values: list[Any], declared: str) -> None:
 def test_a_column_that_arrow_cannot_hold_is_named(values: list[Any], message: str) -> None:
     with pytest.raises(BadInput, match=f"{message}.*; give it values of one type"):
         converted(values, "string")
+
+
+@pytest.mark.parametrize(
+    ("values", "remedy"),
+    [
+        ([1, None, 3], 'give the column the type "Int64" before the push'),
+        ([2**53, None], 'give the column the type "Int64" where it is read or made, as such large numbers have lost'),
+    ],
+)
+def test_whole_numbers_that_pandas_has_made_doubles_have_their_remedy(values: list[Any], remedy: str) -> None:
+    frame = pd.DataFrame({"x": values})
+    with pytest.raises(BadInput, match=f"column 'x' is double, which bigint cannot hold without loss; .* {remedy}"):
+        arrow_table(frame, Schema.parse("x bigint"))
+    assert arrow_table(frame, Schema.parse("x double"))["x"].to_pylist() == values
+    assert arrow_table(frame.astype("Int64"), Schema.parse("x bigint"))["x"].to_pylist() == values
+
+
+@pytest.mark.parametrize("values", [[], [None], [float("nan")] * 2])
+@pytest.mark.parametrize("dtype", [object, float])
+def test_columns_of_pandas_without_a_value_fit_each_type(values: list[Any], dtype: type) -> None:
+    declared = Schema.parse("x bigint, y string, z timestamp")
+    frame = pd.DataFrame({name: pd.Series(values, dtype=dtype) for name in declared.names})
+    table = arrow_table(frame, declared)
+    check_columns(table.schema, "it", RecordSpec(declared))
+    assert table.num_rows == len(values)
+    assert {each.null_count for each in table.columns} == {len(values)}
+
+
+def test_rows_that_can_be_read_only_once_are_refused() -> None:
+    reader = pa.table({"x": [1]}).to_reader()
+    with pytest.raises(BadInput, match=r"is a RecordBatchReader, .* push a table: its `.read_all\(\)`"):
+        arrow_table(reader, Schema.parse("x bigint"))
+    assert reader.read_all().num_rows == 1
 
 
 def test_a_column_of_polars_that_arrow_does_not_know_is_named() -> None:
