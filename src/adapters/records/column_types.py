@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from ...domain.errors import BadInput, ConfigError, did_you_mean
 from ...domain.source.record_spec import RecordSpec
-from ...domain.table.schema import DataType
+from ...domain.table.schema import Column, DataType
 from .nested_arrays import is_list
 
 _INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
@@ -48,23 +48,21 @@ def check_columns(there: pa.Schema, what: str, spec: RecordSpec) -> None:
     for column in spec.schema.columns:
         if column.name in spec.optional and column.name not in there.names:
             continue
-        if there.names.count(column.name) != 1:
-            twice = column.name in there.names
-            fault = "must exist exactly once" if twice else "is missing"
-            near = "" if twice else did_you_mean(column.name, there.names)
-            raise BadInput(f"{what}: column {column.name!r} {fault}; it has: {', '.join(there.names)}{near}")
-        if misfit := _misfit(there.field(column.name).type, column.type, column.name):
-            place, found, wanted = misfit
-            if found is None:
-                raise BadInput(f"{what}: column {place!r} must exist exactly once in its struct")
-            raise BadInput(
-                f"{what}: column {place!r} is {_shown(found)}, which {wanted.declared} cannot hold without loss;"
-                f" allowed: {_allowed(wanted)}{_remedy(found)}"
-            )
+        fault = _not_once(column.name, column.name, there.names, "it")
+        if fault := fault or _misfit(there.field(column.name).type, column.type, column.name):
+            raise BadInput(f"{what}: column {fault}")
 
 
-def _misfit(found: pa.DataType, wanted: DataType, place: str) -> tuple[str, pa.DataType | None, DataType] | None:
-    """The place of a type that could lose values, what is there (None: nothing) and what is wanted; None if all fit."""
+def _not_once(place: str, name: str, names: list[str], whole: str) -> str | None:
+    """Says that a name is missing among some, or is there twice; None if it is there once."""
+    has = f"{whole} has: {', '.join(names)}"
+    if name not in names:
+        return f"{place!r} is missing; {has}{did_you_mean(name, names)}"
+    return None if names.count(name) == 1 else f"{place!r} must exist exactly once; {has}"
+
+
+def _misfit(found: pa.DataType, wanted: DataType, place: str) -> str | None:
+    """Says where a type could lose values, what is there and what is allowed; None if all fit."""
     if pa.types.is_null(found):
         return None  # no row has a value
     if wanted.is_map and wanted.element is not None and pa.types.is_map(found):
@@ -75,13 +73,19 @@ def _misfit(found: pa.DataType, wanted: DataType, place: str) -> tuple[str, pa.D
     if wanted.element is not None and not wanted.is_map and is_list(found):
         return _misfit(found.value_type, wanted.element, f"{place}[]")
     if wanted.fields and pa.types.is_struct(found):
-        for each in wanted.fields:
-            at, inside = found.get_field_index(each.name), f"{place}.{each.name}"
-            misfit = (inside, None, each.type) if at < 0 else _misfit(found.field(at).type, each.type, inside)
-            if misfit:
-                return misfit
+        return next(filter(None, (_misfit_of_field(found, each, place) for each in wanted.fields)), None)
+    if _fits(plain_type(found), wanted):
         return None
-    return None if _fits(plain_type(found), wanted) else (place, found, wanted)
+    return (
+        f"{place!r} is {_shown(found)}, which {wanted.declared} cannot hold without loss;"
+        f" allowed: {_allowed(wanted)}{_remedy(found)}"
+    )
+
+
+def _misfit_of_field(found: pa.StructType, wanted: Column, place: str) -> str | None:
+    place, names = f"{place}.{wanted.name}", [each.name for each in found]
+    fault = _not_once(place, wanted.name, names, "its struct")
+    return fault or _misfit(found.field(wanted.name).type, wanted.type, place)
 
 
 def plain_type(found: pa.DataType) -> pa.DataType:
