@@ -36,12 +36,12 @@ def test_commands_on_tables_of_earlier_runs_are_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], command: list[str]
 ) -> None:
     (tmp_path / "in").mkdir()
-    config = tmp_path / "deploy.toml"
+    config = tmp_path / "my deploy.toml"
     config.write_text(ranked_contracts())
     name, *rest = command
     assert main([name, str(config), *rest]) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err.startswith(f"headwater: backend memory keeps nothing beyond its run, so `headwater {name}` has no")
-    assert f"(headwater run {config} --until-idle --show PIPELINE.VIEW)" in err
+    assert f"(headwater run '{config}' --until-idle --show PIPELINE.VIEW)" in err
     assert "one that keeps its tables: delta, hudi-cow, hudi-mor" in err

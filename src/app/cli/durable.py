@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from shlex import quote
 
 import click
 
@@ -34,8 +35,8 @@ def load_durable(config: str) -> Deployment:
     if not _is_durable(backend := deployment.backend.name):
         raise ConfigError(
             f"backend {backend} keeps nothing beyond its run, so `headwater {click.get_current_context().info_name}`"
-            f" has no tables to work on: print views in the run itself (headwater run {config} --until-idle --show"
-            f" PIPELINE.VIEW), or set backend.name to one that keeps its tables: {_durable()}"
+            f" has no tables to work on: print views in the run itself (headwater run {quote(config)} --until-idle"
+            f" --show PIPELINE.VIEW), or set backend.name to one that keeps its tables: {_durable()}"
         )
     return deployment
 

@@ -233,7 +233,7 @@ def move(*, config: str, to: str, path: str) -> None:
 
 @command
 @PIPELINE
-@click.option("--cut", metavar="DAY", type=day, help="by default the day of the watermark")
+@click.option("--cut", metavar="DAY", type=day, help="by default the day of the watermark; without one, today")
 def roll(*, config: str, pipeline: str, cut: date | None) -> None:
     """Put the days before a cut into a retraction's past."""
     with open_durable(config) as headwater:
