@@ -45,7 +45,7 @@ def explain_read_errors(path: Path | str | None = None) -> Iterator[None]:
         if not str(error).startswith(_PARQUET):
             raise
         if _DISK in str(error):
-            raise StoreUnavailable(f"stored rows cannot be reached just now: {what}: {first_line(error)}") from error
+            raise _on_disk(what, error) from error
         raise _damaged(what, error) from error
     except pa.ArrowException as error:
         raise _damaged(what, error) from error
@@ -76,7 +76,13 @@ def _of_system(what: str, error: OSError) -> TableDamaged | StoreUnavailable:
         return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {_reason(error)}")
     if error.errno is None:  # PyArrow raises such errors for content that it cannot read
         return _damaged(what, error)
-    return StoreUnavailable(f"stored rows cannot be reached just now: {what}: {first_line(error)}")
+    return _on_disk(what, error)
+
+
+def _on_disk(what: str, error: Exception) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"stored rows cannot be reached just now: {what}: {first_line(error)}; look at the disk, and who may read it"
+    )
 
 
 def _reason(error: OSError) -> str:
