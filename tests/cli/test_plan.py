@@ -106,8 +106,8 @@ EDITS = [
     ("ranked", '["top"]', '["top", "ranks"]', Verdict.RECOMPUTED, "view ranks will be stored"),
     ("ranked", 'group = ["g"]\nid', 'group = ["g"]\nmethod = "rank"\nid', Verdict.REBUILD, "method dense_rank -> rank"),
     ("ranked", "t timestamp", "t timestamp, x string", Verdict.WIDENED, "new columns `x` string"),
-    ("ranked", "w double, ", "", Verdict.REBUILD, "ranked is kept with `w` double but `w` none is wanted; only new columns can be added"),
-    ("ranked", "w double", "u double", Verdict.REBUILD, "`w` none is wanted; only new columns can be added"),
+    ("ranked", "w double, ", "", Verdict.REBUILD, "table ranked.ranked has `w` double, which these settings lack: "),
+    ("ranked", "w double", "u double", Verdict.REBUILD, "has `w` double, which these settings lack"),
     ("ranked", "v int, w double", WIDER, Verdict.REBUILD, "order_by v (int) -> v (bigint)"),
     ("ranked", "w double", "w decimal(9,2)", Verdict.REBUILD, "is kept with `w` double but `w` decimal(9,2) is wanted; only"),
     # retraction
@@ -138,7 +138,7 @@ EDITS = [
     ("merged", 'path = "{folder}/bulk"', 'path = "{folder}/other"', Verdict.REFUSED, "came after 0.json had been read"),
     ("merged", 'event_time = "t"', 'event_time = "t2"', Verdict.REBUILD, "event_time t -> t2"),
     # materialized view
-    ("best", "SELECT id, rank FROM r", "SELECT id FROM r", Verdict.REBUILD, "only new"),
+    ("best", "SELECT id, rank FROM r", "SELECT id FROM r", Verdict.REBUILD, "has `rank` bigint, which these settings lack"),
     ("best", "SELECT id, rank FROM r", "SELECT id, rank, g FROM r", Verdict.RECOMPUTED, "new columns `g` string"),
     ("best", "SELECT id, rank FROM r", "SELECT id, rank FROM r WHERE rank < 2", Verdict.RECOMPUTED, ""),
     ("best", "top = 2", "top = 3", Verdict.RECOMPUTED, "input ranked.top was edited"),

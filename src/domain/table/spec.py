@@ -136,7 +136,15 @@ class TableSpec:
         if self.whole:
             return Schema(())
         stored, given = self._parts, other._parts
-        if changed := [part for part in stored if stored[part] != given.get(part)]:
+        changed = [part for part in stored if stored[part] != given.get(part)]
+        if changed and not any(part in given for part in changed):
+            there = ", ".join(f"{part} {stored[part]}" for part in changed)
+            raise SchemaConflict(
+                f"table {self.name} has {there}, which these settings lack: they were edited, or another program has"
+                " added it. Add it to `schema`, or use the newer settings if the service makes columns by them. Only"
+                f" new columns can be added; to drop one, {REBUILD}"
+            )
+        if changed:
             kept, now = (", ".join(f"{part} {each.get(part, 'none')}" for part in changed) for each in (stored, given))
             raise SchemaConflict(
                 f"table {self.name} is kept with {kept} but {now} is wanted; only new columns can be added: {REBUILD}"
