@@ -276,6 +276,12 @@ Feature: A SQL result over merged tables is kept fresh, and never shows a mixed 
         | _op       |
         | _row_kind |
 
+    Scenario: A declared type that cannot hold the values of the query
+      Given the setting pipelines.order_lines.sql = "SELECT order_id, pieces / 2 AS half FROM o"
+      And the setting pipelines.order_lines.inputs = { o = "orders.rows" }
+      And the setting pipelines.order_lines.schema = "order_id bigint, half int"
+      Then order_lines cannot run: schema: column 'half' is declared as int, and the query returns double
+
     Scenario: A different answer each time
       Given the setting pipelines.order_lines.sql = "SELECT order_id, rand() AS luck FROM o"
       And the setting pipelines.order_lines.inputs = { o = "orders.rows" }

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
-from ...domain.errors import ConfigError
+import narwhals as nw
+
+from ...domain.errors import ConfigError, HeadwaterError, prefix_errors
 from ...domain.ledger.retention import Retention
 from ...domain.ports import Source
 from ...domain.service.input import ViewOf
-from ...domain.service.materialized_view import ALIGN, ALL, MaterializedView, Shapes, ViewSettings, check_query
+from ...domain.service.materialized_view import (
+    ALIGN,
+    ALL,
+    MaterializedView,
+    Shapes,
+    ViewSettings,
+    check_declared,
+    check_query,
+)
+from ...domain.table.schema import Schema
 from ...domain.table.view_spec import ViewSpec
 from ..deployment.deployment import PipelineSettings, SourceSettings
 from ..document.section import Section
@@ -18,7 +30,7 @@ from .explain_view import explain_view
 from .inputs import describe_inputs, view_named
 from .keys import ANY_STREAM
 from .kind import Parts, ServiceKind, SourceParts
-from .shapes import ValueTypes, columns_of
+from .shapes import ValueTypes, columns_of, no_rows, rows_of
 from .texts import Columns, Text
 
 
@@ -50,7 +62,7 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
         queries = parts.queries
         inputs = {name: parts.view(each) for name, each in settings.inputs.items()}
         columns = {name: each.schema for name, each in inputs.items()}
-        schema = settings.schema or columns_of(settings.sql, columns)
+        schema = _view_columns(settings, columns)
         return MaterializedView(settings, Shapes(schema, inputs, ValueTypes(columns)), parts.engine, queries)
 
     def open(self, settings: ViewSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - it has no source
@@ -94,6 +106,28 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
     def explain(self, settings: ViewSettings, service: MaterializedView) -> Iterator[str]:  # noqa: ARG002 - the service has them
         """Yield how changes of its inputs recompute its rows; see `ServiceKind.explain`."""
         yield from explain_view(service)
+
+
+def _view_columns(settings: ViewSettings, inputs: Mapping[str, Schema]) -> Schema:
+    """The declared columns of a view, or else those of its query.
+
+    Raises:
+        ConfigError: the query's columns cannot be found and are not declared, or they are declared otherwise.
+    """
+    if settings.schema is None:
+        return columns_of(settings.sql, inputs)
+    if (rows := _result(settings.sql, inputs)) is not None:
+        with prefix_errors("schema"):
+            check_declared(settings.schema, rows)
+    return settings.schema
+
+
+def _result(sql: str, inputs: Mapping[str, Schema]) -> nw.LazyFrame[Any] | None:
+    """The result of a query over inputs without rows; None if Spark alone may run it."""
+    try:
+        return rows_of(sql, {name: no_rows(schema) for name, schema in inputs.items()})
+    except HeadwaterError:
+        return None
 
 
 def _change(table: Section, name: str, inputs: Mapping[str, ViewOf]) -> str:

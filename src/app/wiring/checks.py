@@ -16,7 +16,7 @@ from ...domain.service.base import Service
 from ...domain.service.input import PlainTable, ViewOf
 from ...domain.source.record_spec import AVRO, PROTOBUF
 from ...domain.sql import check_column_names
-from ...domain.table.query_columns import check_table_columns
+from ...domain.table.query_columns import check_table_columns, match_names
 from ...domain.table.schema import Schema
 from ..config import Deployment, PipelineSettings
 from ..registry.backends import chosen_backend
@@ -255,8 +255,7 @@ def _check_columns(text: Text, rows: nw.LazyFrame[Any]) -> None:
     schema = Schema.of(rows)
     if text.table is not None:
         check_table_columns(schema.names, keyed=bool(text.needed))
-    if missing := [name for name in text.needed if name.lower() not in {each.lower() for each in schema.names}]:
-        raise ConfigError(f"the query has no column {missing[0]!r}; it has: {', '.join(schema.names)}")
+    match_names(text.needed, schema.names)
 
 
 def _is_pattern(path: str) -> bool:

@@ -1,4 +1,4 @@
-"""The names that columns of a user-supplied query cannot have: Headwater adds columns of these names to its rows."""
+"""The names of the columns of a user-supplied query: those that it must have, and those that it cannot have."""
 
 from __future__ import annotations
 
@@ -17,6 +17,22 @@ _TEMPORARY = re.compile("_headwater_.*")
 """The names of columns that rows have only while they are compared, merged or read."""
 _IN_VIEWS = re.compile(rf"{POSITION}|{SEQUENCE}|{OPERATION}|_by\d+")
 """The names of columns that rows of a materialized view have while they are stored, looked up or read."""
+
+
+def match_names(needed: Iterable[str], found: Iterable[str]) -> tuple[str, ...]:
+    """The names of needed columns as a query's result spells them: their case does not matter.
+
+    Raises:
+        ConfigError: the result lacks one; the message lists its columns.
+
+    >>> match_names(["ID"], ["n", "id"])
+    ('id',)
+    """
+    by_lower = {name.lower(): name for name in found}
+    needed = tuple(needed)
+    if missing := [name for name in needed if name.lower() not in by_lower]:
+        raise ConfigError(f"the query has no column {missing[0]!r}; it has: {', '.join(by_lower.values())}")
+    return tuple(by_lower[name.lower()] for name in needed)
 
 
 def check_table_columns(names: Iterable[str], *, keyed: bool) -> None:

@@ -23,6 +23,7 @@ from ...table.net_changes import net_changes
 from ...table.query_columns import check_view_columns
 from ...table.view_spec import ViewSpec
 from ..base import ReadAt, Service, Step
+from .declared_columns import check_declared
 from .derivation import SourceExpr
 from .names import had_shared_names
 from .nulls import explain_nulls
@@ -42,6 +43,7 @@ __all__ = [
     "SourceExpr",
     "ViewPlan",
     "ViewSettings",
+    "check_declared",
     "check_query",
 ]
 

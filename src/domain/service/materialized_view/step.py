@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 import narwhals as nw
 from attrs import frozen
 
 from ...epoch.batch import Batch, KeyedInput
-from ...errors import BadInput
+from ...errors import BadInput, prefix_errors
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine, QueryEngine
 from ...table.change import Change, Matching
 from ...table.collect import collect_small
 from ...table.key_faults import key_faults
 from ...table.net_changes import net_changes, to_change
+from ...table.query_columns import match_names
 from ...table.row_kind import ROW_KIND, removes
 from ...table.view_spec import ViewSpec
 from ..base import Step
+from .declared_columns import check_declared
 from .lookups import Lookups
 from .names import name_of
 from .plan import ViewPlan
@@ -130,7 +132,7 @@ class ViewStep:
                 rows = images.select(*columns) if other == name else nw.concat([rows, old])
             tables[other] = rows
         found = self.queries.query(sql, tables)
-        return found.select(*(self._cast(each) for each in self.routes.scope)).drop_nulls().unique()
+        return self._select(found, self.routes.scope).drop_nulls().unique()
 
     def _needed_rows(self, name: str, keys: nw.LazyFrame[Any], lookups: Lookups) -> nw.LazyFrame[Any]:
         """The input rows that are needed to recompute these keys; there may be more."""
@@ -166,10 +168,16 @@ class ViewStep:
     def _run_query(self, tables: Mapping[str, nw.LazyFrame[Any]]) -> nw.LazyFrame[Any]:
         """The query's rows whose key is not null."""
         rows = self.queries.query(self.settings.sql, tables)
-        return rows.select(*map(self._cast, self.view.schema.names)).drop_nulls(subset=list(self.settings.key))
+        if (declared := self.settings.schema) is not None:
+            with prefix_errors("schema"):
+                check_declared(declared, rows)
+        return self._select(rows, self.view.schema.names).drop_nulls(subset=list(self.settings.key))
 
-    def _cast(self, name: str) -> nw.Expr:
-        return nw.col(name).cast(self.view.schema[name].narwhals)
+    def _select(self, rows: nw.LazyFrame[Any], names: Sequence[str]) -> nw.LazyFrame[Any]:
+        """Columns of the view, in its types, from the result of a query, which may spell them in another case."""
+        spelled = zip(names, match_names(names, rows.collect_schema().names()), strict=True)
+        schema = self.view.schema
+        return rows.select(nw.col(there).cast(schema[name].narwhals).alias(name) for name, there in spelled)
 
     def _check_key(self, rows: nw.LazyFrame[Any]) -> None:
         if shared := key_faults(rows, self.settings.key).shared:
