@@ -20,6 +20,7 @@ from ...domain.service.materialized_view import (
     check_declared,
     check_query,
 )
+from ...domain.table.query_columns import match_names
 from ...domain.table.schema import Schema
 from ...domain.table.view_spec import ViewSpec
 from ..deployment.deployment import PipelineSettings, SourceSettings
@@ -63,7 +64,13 @@ class MaterializedViewKind(ServiceKind[ViewSettings, MaterializedView]):
         inputs = {name: parts.view(each) for name, each in settings.inputs.items()}
         columns = {name: each.schema for name, each in inputs.items()}
         schema = _view_columns(settings, columns)
-        return MaterializedView(settings, Shapes(schema, inputs, ValueTypes(columns)), parts.engine, queries)
+        service = MaterializedView(settings, Shapes(schema, inputs, ValueTypes(columns)), parts.engine, queries)
+        for name, sql in settings.changes.items():
+            rows = None if sql == ALL else _result(sql, columns)
+            if rows is not None:
+                with prefix_errors(f"changes.{name}"):
+                    match_names(service.routes.scope, rows.collect_schema().names())
+        return service
 
     def open(self, settings: ViewSettings, pipeline: PipelineSettings, parts: SourceParts) -> Source:  # noqa: ARG002 - it has no source
         """Open views of other pipelines, as of one event time."""

@@ -132,7 +132,8 @@ class ViewStep:
                 rows = images.select(*columns) if other == name else nw.concat([rows, old])
             tables[other] = rows
         found = self.queries.query(sql, tables)
-        return self._select(found, self.routes.scope).drop_nulls().unique()
+        with prefix_errors(f"changes.{name}"):
+            return self._select(found, self.routes.scope).drop_nulls().unique()
 
     def _needed_rows(self, name: str, keys: nw.LazyFrame[Any], lookups: Lookups) -> nw.LazyFrame[Any]:
         """The input rows that are needed to recompute these keys; there may be more."""

@@ -1,4 +1,4 @@
-"""The columns of a view: those that are declared, and those of its query."""
+"""The columns of a view: those that are declared, and the keys that a query of `changes` returns."""
 
 from __future__ import annotations
 
@@ -37,6 +37,7 @@ inputs = { i = "items.rows" }
 key = ["shop"]
 sql = "SELECT shop, avg(n) AS mean FROM i GROUP BY shop"
 """
+LESS = "SELECT a.id, count(b.id) AS less FROM i a LEFT JOIN j b ON b.n < a.n GROUP BY a.id"
 DECLARED = "double, whose values a cast may change: declare double, or cast it in the query"
 
 
@@ -93,3 +94,32 @@ def test_declared_columns_have_wider_types_and_names_in_another_case(trial: Tria
     trial.run()
     rows = trial.reader.view("shops")
     assert (rows.columns, sorted(rows.rows())) == (["Most", "Shop"], [(0, 1), (5, 2)])
+
+
+class TestChanges:
+    """A query returns the keys that changes of an input affect."""
+
+    @pytest.fixture(autouse=True)
+    def less(self, trial: Trial) -> None:
+        trial.set("pipelines.shops.inputs", '{ i = "items.rows", j = "items.rows" }')
+        trial.set("pipelines.shops.key", '["id"]')
+        trial.set("pipelines.shops.sql", f'"{LESS}"')
+
+    def declare(self, trial: Trial, sql: str) -> None:
+        trial.set("pipelines.shops.changes", f'{{ j = "{sql}" }}')
+
+    def test_names_in_another_case(self, trial: Trial) -> None:
+        self.declare(trial, "SELECT i.ID FROM i JOIN j ON j.n < i.n")
+        trial.run()
+        item(trial, ("-D", 1, 1, 0, "09:03"))
+        trial.run()
+        assert sorted(trial.reader.view("shops").rows()) == [(2, 0), (3, 1)]
+
+    def test_a_key_that_is_missing(self, trial: Trial, *, only_spark: bool) -> None:
+        self.declare(trial, "SELECT i.n FROM i JOIN j ON j.n < i.n")
+        if only_spark:
+            trial.set("pipelines.shops.schema", '"id int, less bigint"')
+            trial.run()
+            item(trial, ("-D", 1, 1, 0, "09:03"))
+        with pytest.raises(ConfigError, match=r"changes\.j: the query has no column 'id'; it has: n\b"):
+            trial.run()
