@@ -111,16 +111,19 @@ class EnsureContract(StoreHarness):
             self.reopen().ensure(narrow)
 
     def test_any_other_difference_is_a_conflict(self, store: KeptStore) -> None:
-        self.table(store, NAMES).commit(append=[(1, "a")])
+        first = self.table(store, NAMES).commit(append=[(1, "a")])
         different = (
             spec_of("id bigint, name int", ["id"]),
             spec_of("id bigint, title string", ["id"]),
+            spec_of("number bigint, name string", ["number"]),
+            spec_of("ID bigint, NAME string", ["ID"]),
             spec_of("id bigint, name string", ["id", "name"]),
             spec_of("id bigint, name string", ["id"], partition_by=["id"]),
         )
         for spec in different:
-            with pytest.raises(SchemaConflict, match=NAMES.name):
-                self.reopen().ensure(spec)
+            for published in (None, {NAMES.name: first} if first else {}):
+                with pytest.raises(SchemaConflict, match=NAMES.name):
+                    self.reopen().ensure(spec, published)
 
 
 class ReadingContract(StoreHarness):

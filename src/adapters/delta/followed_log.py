@@ -215,7 +215,7 @@ class FollowedLog(ABC):
         """The columns of a version; those of the spec if there is none."""
         if version is None:
             return spec.schema
-        return definition.with_stored_columns(spec, self.columns(self.number(version))).schema
+        return definition.shown_columns(spec, self.columns(self.number(version)))  # their key may be another one
 
     def number(self, version: str) -> int:
         """The number of a version in the log.

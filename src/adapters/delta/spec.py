@@ -123,8 +123,13 @@ def columns(schema_text: str) -> Schema:
 
 
 def with_stored_columns(spec: TableSpec, schema_text: str) -> TableSpec:
-    """A spec with the columns in the JSON of Delta's metadata, without hidden ones, which only some tables have."""
-    return evolve(spec, schema=columns(schema_text).without(HIDDEN if has_log(spec) else ()))
+    """A spec with the columns in the JSON of Delta's metadata, without hidden ones."""
+    return evolve(spec, schema=shown_columns(spec, schema_text))
+
+
+def shown_columns(spec: TableSpec, schema_text: str) -> Schema:
+    """The columns in the JSON of Delta's metadata, without hidden ones, which only some tables have."""
+    return columns(schema_text).without(HIDDEN if has_log(spec) else ())
 
 
 def _column(described: Mapping[str, Any]) -> Column:
