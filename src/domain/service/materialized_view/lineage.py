@@ -15,8 +15,8 @@ any optimizer could push down a filter on these columns:
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import count, product
-from typing import TypeAlias
+from itertools import count, islice, product
+from typing import TypeAlias, TypeVar
 
 import sqlglot
 from attrs import evolve, frozen
@@ -33,6 +33,7 @@ from .derivation import UNKNOWN, Derivation, JoinEquality, Origin, SourceExpr, e
 from .nulls import never_null
 from .syntax import is_plain_condition, own_nodes
 
+_T = TypeVar("_T", Block, Derivation)
 _MAX_DERIVATIONS = 32
 """The maximum number of derivations of a query: unions multiply their number."""
 _UNSUPPORTED = {
@@ -73,10 +74,6 @@ def derivations(sql: str, inputs: Mapping[str, Schema]) -> tuple[Derivation, ...
     if untraced := [name for name in statement.tables if names[name.lower()] not in traced_inputs]:
         raise ConfigError(
             f"{quote(sql)}: the rows of {untraced[0]!r} cannot be traced to the result; remove it from the query"
-        )
-    if len(traced) > _MAX_DERIVATIONS:
-        raise ConfigError(
-            f"{quote(sql)} combines {len(traced)} branches of unions; at most {_MAX_DERIVATIONS} are supported"
         )
     return tuple(traced)
 
@@ -130,17 +127,29 @@ class _Tracer:
             names, columns = tuple(left[0].outputs), len(right[0].outputs)
             if len(names) != columns:
                 raise self._refusal(tree, f"has {len(names)} columns on one side, and {columns} on the other")
-            return [
-                *left,
-                *(evolve(each, outputs=dict(zip(names, each.outputs.values(), strict=True))) for each in right),
-            ]
+            renamed = (evolve(each, outputs=dict(zip(names, each.outputs.values(), strict=True))) for each in right)
+            return self._limited([*left, *renamed])
         if isinstance(tree, exp.Select):
-            return [
+            return self._limited(
                 derivation
                 for block in self._join_sources(tree, ctes, outer)
                 for derivation in self._finish(block, tree, ctes)
-            ]
+            )
         raise self._refusal(tree, "is not a plain query")
+
+    def _limited(self, found: Iterable[_T]) -> list[_T]:
+        """These ways of deriving rows, of which no more are made than a query may have: joins multiply their number.
+
+        Raises:
+            ConfigError: there are more.
+        """
+        limited = list(islice(found, _MAX_DERIVATIONS + 1))
+        if len(limited) > _MAX_DERIVATIONS:
+            raise ConfigError(
+                f"{quote(self._sql)} combines branches of unions in more than {_MAX_DERIVATIONS} ways, the most that"
+                " are supported; make a view of a union, and read that view here"
+            )
+        return limited
 
     def _with_ctes(self, tree: exp.Expr, ctes: Ctes) -> Ctes:
         with_ = tree.args.get("with_") or tree.args.get("with")
@@ -172,11 +181,11 @@ class _Tracer:
         if from_ is not None:
             blocks = [Block(each, {alias: each.outputs}, outer) for alias, each in self._source(from_.this, ctes)]
         for join in tree.args.get("joins") or ():
-            blocks = [
+            blocks = self._limited(
                 self._join(block, join, alias, right)
                 for block in blocks
                 for alias, right in self._source(join.this, ctes)
-            ]
+            )
         for lateral in tree.args.get("laterals") or ():
             if lateral.find(exp.Query):
                 raise self._refusal(lateral, "is a lateral subquery; write a join")
@@ -261,21 +270,19 @@ class _Tracer:
         for each in self._with_subqueries(block, tree, ctes):
             yield evolve(each, outputs=outputs, never_null=tuple(map(never_null, tree.selects)))
 
-    def _with_subqueries(self, block: Block, tree: exp.Select, ctes: Ctes) -> list[Derivation]:
+    def _with_subqueries(self, block: Block, tree: exp.Select, ctes: Ctes) -> Iterator[Derivation]:
         """The block's derivation combined with those of the subqueries in its expressions, in every combination."""
         inner = [
             [_join_subquery(each, subquery, block) for each in self.query(subquery, ctes, block.known)]
             for subquery in own_nodes(tree, exp.Query)
         ]
-        found = []
         for combination in product(*inner):
             joined = block.derivation
             for each in combination:
                 parts = (joined.sides_of(origin) for origin in _origins_within(joined, each.equalities))
                 part = frozenset({next(self._numbers)}).union(*parts)
                 joined = joined.combine(each).add_nullable_sides(each.reads, part)
-            found.append(joined)
-        return found
+            yield joined
 
 
 def _with_outer(

@@ -274,6 +274,23 @@ def test_what_only_spark_would_run_is_refused_too(sql: str, reason: str) -> None
         routes(_settings(sql), _only_ids())
 
 
+UNION = "WITH u AS (SELECT id, n FROM o UNION ALL SELECT id, c FROM o UNION ALL SELECT id, p FROM o)"
+DOUBLED = ", ".join(f"u{n} AS (SELECT id FROM u{n - 1} UNION ALL SELECT id FROM u{n - 1})" for n in range(1, 30))
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        f"{UNION} SELECT a.id FROM u a {' '.join(f'JOIN u a{n} ON a{n}.id = a.id' for n in range(20))}",
+        f"{UNION} SELECT id FROM o WHERE {' AND '.join(['id IN (SELECT id FROM u)'] * 20)}",
+        f"WITH u0 AS (SELECT id FROM o), {DOUBLED} SELECT id FROM u29",
+    ],
+)
+def test_unions_that_are_combined_in_too_many_ways_are_refused_at_once(sql: str) -> None:
+    with pytest.raises(ConfigError, match="combines branches of unions in more than 32 ways"):
+        derivations(sql, TABLES)
+
+
 def test_joins_that_only_filter_are_followed() -> None:
     """The memory backend does not run them, so the view's columns are given."""
     for kind in ("SEMI", "ANTI"):
