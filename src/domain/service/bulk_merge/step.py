@@ -10,7 +10,7 @@ import narwhals as nw
 from attrs import evolve, field, frozen
 
 from ...epoch.batch import ERROR, Batch
-from ...epoch.watermark import advance, instant, newest_of
+from ...epoch.watermark import add, advance, instant, newest_of
 from ...ledger.ledger import Snapshot
 from ...ports import FrameCache
 from ...source import dead_letter
@@ -36,7 +36,7 @@ BULK_FORMAT = "bulk"
 _DEAD, _MARK, _COUNT, _EARLIEST = "_dead", "_mark", "_count", "_earliest"
 _INSTANT = timedelta(microseconds=1)
 _IDLE = timedelta(seconds=10)
-"""The smallest advance of an idle changelog's watermark once the load is done. Then only reads as of a time need it."""
+"""The smallest advance of an idle changelog's watermark that lets nothing of the bulk be shown or read."""
 
 
 @frozen
@@ -149,11 +149,19 @@ class BulkMergeStep:
         if not self.settings.waits or (so_far is not None and until <= so_far):
             return None
         state = self.progress.read_state(snapshot)
-        if state.done and so_far is not None and until < so_far + _IDLE:
-            return None
         waiting = self.transactions.waiting(snapshot)
         epoch_input = EpochInput(snapshot, None, waiting, None, (), state, None, until, idle=True)
+        if so_far is not None and until < so_far + _IDLE and not self._lets_bulk_continue(epoch_input, so_far):
+            return None
         return Step(self._plan_changes(epoch_input), 0, 0, None, watermark=until)
+
+    def _lets_bulk_continue(self, idle: EpochInput, so_far: datetime) -> bool:
+        """Whether chunks settle in an idle epoch, or unread ones can be read after it (see `is_due` of the chunks)."""
+        at, until = self.settings.search_ts, idle.watermark
+        due = add(at, self.settings.delay) if isinstance(at, datetime) else None
+        if due is not None and until is not None and so_far < due <= until:
+            return True
+        return bool(self.progress.find_settling(idle.state.waiting, idle))
 
     def _watermark(self, snapshot: Snapshot, newest: datetime | None, oldest: datetime | None) -> datetime | None:
         """The watermark after an epoch. It stays before the commit of every transaction that has waiting rows.

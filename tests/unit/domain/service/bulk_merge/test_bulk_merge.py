@@ -476,6 +476,29 @@ def test_an_idle_changelog_lets_chunks_show_by_the_clock(trial: Trial) -> None:
     assert rows(trial) == [(1, "ann", 10), (9, "ian", 90)]
 
 
+@pytest.mark.parametrize("search_ts", ['"2024-03-01T09:00:00Z"', '"read_at"'])
+def test_an_idle_changelog_publishes_little_until_a_chunk_is_due(trial: Trial, search_ts: str) -> None:
+    trial.set("sources.log.idle_after", '"1m"')
+    trial.set("pipelines.accounts.delay", '"10m"')
+    trial.set("pipelines.accounts.bulk", f'{{ path = "bulk", format = "json", search_ts = {search_ts} }}')
+    own = (("read_at", at(0).isoformat()),) if search_ts == '"read_at"' else ()
+    trial.fill("accounts", [*zip(("id", "1"), ("owner", "ann"), ("balance", "10"), *own, strict=True)])
+    feed(trial, ("+I", 9, "ian", 90, 0))
+    trial.clock.moment = at(0)
+    headwater = trial.open()
+    headwater.run(until_idle=True)
+    first = headwater.epoch("accounts")
+    trial.clock.sleep(timedelta(minutes=2))
+    headwater.run(until_idle=True)
+    assert headwater.epoch("accounts") == first + 1
+    trial.clock.moment = at(11 * 60 - 9)
+    headwater.run(until_idle=True)
+    assert rows(trial) == [(9, "ian", 90)]
+    trial.clock.moment = at(11 * 60)
+    headwater.run(until_idle=True)
+    assert rows(trial) == [(1, "ann", 10), (9, "ian", 90)]
+
+
 def test_which_keys_are_exact(trial: Trial) -> None:
     fill(trial, (1, "ann", 10), (2, "bob", 20))
     fill(trial, (5, "eve", 50))
