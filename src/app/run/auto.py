@@ -65,8 +65,8 @@ class AutoRunner(Runner):
             self._looked, self._refusal = True, self.find_refusal()
         return self._refusal
 
-    def advance(self, pace: Pace = Pace.SCHEDULE, *, idle: bool = True) -> bool:
-        return self.do(lambda runner: Runner.advance(runner, pace, idle=idle))
+    def advance(self, pace: Pace = Pace.SCHEDULE, *, idle: bool = True, idle_at: datetime | None = None) -> bool:
+        return self.do(lambda runner: Runner.advance(runner, pace, idle=idle, idle_at=idle_at))
 
     def publish_missing(self) -> None:
         self.do(Runner.publish_missing)

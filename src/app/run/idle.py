@@ -27,9 +27,11 @@ class Silence:
 
     Args:
         since: when the last rows were read (UTC); None if not by this process.
+        epochs: the number of epochs with rows of the source, and not of other pipelines, that this process published.
     """
 
     since: datetime | None = None
+    epochs: int = 0
     _zero: datetime | None = field(init=False, default=None)
     """What the clock would have shown when its elapsed time was zero."""
 

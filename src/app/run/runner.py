@@ -50,7 +50,7 @@ class Runner:
         watch: sees each epoch, also if it fails.
         publisher: publishes a view to a sink, if configured.
         engine_name: the name of the engine, for marks and reports, if the deployment chooses one for each epoch.
-        losses: counts dead letters; runners of the same pipeline share it.
+        losses, silence: count dead letters and the time without rows; runners of the same pipeline share them.
         stop_asked: set when the run was asked to end; runners of the same pipeline share it.
         beside: works beside the epochs of a run; None between runs, and where the backend cannot.
         first_epoch: the number of the pipeline's first epoch.
@@ -75,6 +75,7 @@ class Runner:
     engine_name: str | None = None
     watch: EpochWatch = field(kw_only=True, default=unwatched)
     losses: Losses = field(kw_only=True)
+    silence: Silence = field(kw_only=True, factory=Silence)
     stop_asked: threading.Event = field(kw_only=True, factory=threading.Event)
     first_epoch: int = field(kw_only=True, default=0)
     settings: str | None = field(kw_only=True, default=None)
@@ -87,7 +88,6 @@ class Runner:
     _ledger: LedgerWriter | None = field(init=False, default=None)
     _expected: int | None = field(init=False, default=None)
     _rows: int | None = field(init=False, default=None)
-    _silence: Silence = field(init=False, factory=Silence)
     _epochs: int = field(init=False, default=0)
 
     @losses.default
@@ -188,7 +188,7 @@ class Runner:
         """
         run_all([self], until_idle=until_idle)
 
-    def advance(self, pace: Pace = Pace.SCHEDULE, *, idle: bool = True) -> bool:
+    def advance(self, pace: Pace = Pace.SCHEDULE, *, idle: bool = True, idle_at: datetime | None = None) -> bool:
         """Run one epoch, with retries after transient faults; return False if there was nothing to read.
 
         A retry finds nothing more to read if the fault came after the epoch was published.
@@ -196,9 +196,10 @@ class Runner:
         Args:
             pace: decides when a pipeline that reads other pipelines is due.
             idle: whether to do what is due without new rows, if there are none.
+            idle_at: the latest time (UTC) as of which that is decided; None for the present one.
         """
         before = self._epochs
-        return self._retry(lambda: self._epoch(pace, idle=idle)) or self._epochs > before
+        return self._retry(lambda: self._epoch(pace, idle=idle, idle_at=idle_at)) or self._epochs > before
 
     def publish_missing(self) -> None:
         """Publish the epochs that the sink is missing, with retries after transient faults."""
@@ -232,25 +233,24 @@ class Runner:
                 self._ledger = None
             raise
 
-    def _epoch(self, pace: Pace, *, idle: bool) -> bool:
+    def _epoch(self, pace: Pace, *, idle: bool, idle_at: datetime | None) -> bool:
         with self.watch(self.pipeline, self.engine_name) as phase:
             self.publish_to_sink(Phases())  # epochs that an earlier run or try has not published
             ledger = self.ledger
             check_loaded(ledger, self.service)
             with phase("read"), add_place(self.options.source_place):
-                now = Now(self._silence.look(self.clock), pace, ledger.watermark)
+                now = Now(self.silence.look(self.clock), pace, ledger.watermark)
                 offsets = self._plan_epoch(now)
                 self.warnings.log_trouble(self.pipeline, self.source.trouble)
                 if offsets is not None:
-                    self._silence.since = now.time
-                    lag = self.source.lag(offsets.until)
+                    self.silence.since, lag = now.time, self.source.lag(offsets.until)
             if offsets is not None:
                 self._run_epoch(offsets, lag, phase)
                 return True
         with add_place(self.options.source_place):
             if pace is not Pace.SCHEDULE and self.beside and self.beside.settle():
                 return True  # other pipelines of the run may read what has just been published
-            return idle and self._idle(now.time)
+            return idle and self._idle(min(now.time, idle_at or now.time))
 
     def _run_epoch(self, offsets: OffsetRange, lag: str, phase: Phases) -> None:
         """Read, publish and report an epoch, and do what is due after it."""
@@ -284,7 +284,7 @@ class Runner:
         """Do what is due without new rows; return False if that changes no result."""
         if (latest := self.ledger.latest) is None:
             return False
-        last_rows = self._silence.since = self._silence.since or min(latest.published_at, now)  # of an earlier run
+        last_rows = self.silence.since = self.silence.since or min(latest.published_at, now)  # of an earlier run
         try:
             read = (self.service, self.source, self.ledger.snapshot())
             if (step := find_idle_step(*read, self.options, now=now, last_rows=last_rows)) is None:
@@ -313,8 +313,7 @@ class Runner:
             ConfigError: nothing is published yet.
             HeadwaterError: the work failed; nothing is changed, and the call can be repeated.
         """
-        latest = self.ledger.latest
-        if latest is None:
+        if (latest := self.ledger.latest) is None:
             raise ConfigError(f"pipeline {self.pipeline!r} has published nothing yet; run it first")
         with self._separate_epoch(task) as phase:
             epoch = self.ledger.begin(OffsetRange(latest.offsets, latest.offsets), task, at_least)
@@ -397,4 +396,5 @@ class Runner:
             written = commit_step(self, step, phase, tally)
             if not batch.inputs:  # these are more rows than are new
                 self._rows = step.rows
+                self.silence.epochs += 1
             return step, written, loss, batch.passed_over()

@@ -149,7 +149,8 @@ class Container:
             "watch": small.watch,
             "first_epoch": small.first_epoch,
         }
-        return Runner(**{**found, **shared}, report=small.report, losses=small.losses, stop_asked=small.stop_asked)
+        run = {"losses": small.losses, "silence": small.silence, "stop_asked": small.stop_asked}
+        return Runner(**{**found, **shared, **run}, report=small.report)
 
     @cached_property
     def _refusals(self) -> Mapping[str, str]:
