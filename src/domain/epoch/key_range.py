@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -37,6 +37,37 @@ def merge_ranges(ranges: Iterable[KeyRange]) -> tuple[KeyRange, ...]:
     if len(found) > MOST:
         found = [*found[: MOST - 1], _hull(found[MOST - 1], found[-1])]
     return tuple(found)
+
+
+def join_between(ranges: Iterable[KeyRange], others: Sequence[KeyRange]) -> tuple[KeyRange, ...]:
+    """Join ranges that follow each other, with what is between them, if none of the others is there.
+
+    A range that overlaps one of the others by more than a bound is left out. There is at most one more than others.
+
+    >>> ranges = [KeyRange(1, 2), KeyRange(5, 7), KeyRange(20, 30), KeyRange(40, 50)]
+    >>> [(each.low, each.high) for each in join_between(ranges, [KeyRange(10, 12), KeyRange(45)])]
+    [(1, 7), (20, 30)]
+    """
+    apart = [each for each in ranges if not any(_overlap(each, other) for other in others)]
+    ordered = sorted(
+        [(other, False) for other in others] + [(each, True) for each in apart], key=lambda at: _start(at[0])
+    )
+    found: list[KeyRange] = []
+    goes_on = False
+    for each, wanted in ordered:
+        if wanted:
+            found[-1:] = [_hull(found[-1], each)] if goes_on else [*found[-1:], each]
+        goes_on = wanted
+    return tuple(found)
+
+
+def _overlap(one: KeyRange, other: KeyRange) -> bool:
+    """Whether two ranges have more in common than a bound."""
+    return _is_below(one.low, other.high) and _is_below(other.low, one.high)
+
+
+def _is_below(low: Any | None, high: Any | None) -> bool:
+    return low is None or high is None or low < high
 
 
 def _start(each: KeyRange) -> tuple[bool, Any]:

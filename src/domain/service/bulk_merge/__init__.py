@@ -30,7 +30,7 @@ from .applied_transactions import AppliedTransactions
 from .complete_transactions import TransactionFilter
 from .events import Events
 from .late_chunks import LateChunks
-from .load_progress import BulkLoadProgress, within
+from .load_progress import BulkLoadProgress
 from .merge import ImageMerger
 from .previous_images import PreviousImages
 from .replay_order import ReplayOrder
@@ -120,8 +120,7 @@ class BulkMerge(Service):
             remaining: key ranges of the chunks that were not read yet at this publication (`BulkSource.remaining`).
             as_of: the event time (UTC) as of which rows are read; None for the publication itself.
         """
-        ranges = self._views.progress.find_unsettled(snapshot, remaining, as_of)
-        return keys.with_columns((~within(self._views.settings.key[0], ranges)).alias(SETTLED))
+        return keys.with_columns(self._views.progress.is_exact(snapshot, remaining, as_of).alias(SETTLED))
 
     def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, PendingRows]:
         """The rows that are stored until their chunks settle or their transactions are complete."""

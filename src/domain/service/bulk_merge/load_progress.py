@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import narwhals as nw
 from attrs import define, evolve, field, frozen
 
-from ...epoch.key_range import KeyRange, merge_ranges
+from ...epoch.key_range import KeyRange, join_between, merge_ranges
 from ...epoch.watermark import add, instant
 from ...ledger.ledger import Snapshot
 from ...ports import FrameExchange, Version
@@ -242,22 +242,28 @@ class BulkLoadProgress:
             ranges_shrank=bool(settled or epoch_input.chunks or state_after.done > state.done),
         )
 
-    def find_unsettled(
-        self, snapshot: Snapshot, remaining: tuple[KeyRange, ...], as_of: datetime | None
-    ) -> tuple[KeyRange, ...]:
-        """Ranges of the first key column for which rows are not exact.
+    def is_exact(self, snapshot: Snapshot, remaining: tuple[KeyRange, ...], as_of: datetime | None) -> nw.Expr:
+        """Whether `rows` is exact for a key, by the key's first column.
+
+        A row that was deleted before the bulk was read is in no chunk, but was in the table at earlier times. So a key
+        beside the chunks is exact only between chunks that are, or once all are.
 
         Args:
             snapshot: the publication at which rows are read.
             remaining: key ranges of the chunks that were not read yet at this publication.
             as_of: the event time (UTC) as of which rows are read; None for the publication itself.
         """
-        chunks = snapshot.read(self.tables.chunks.name)
-        wrong = ~nw.col(SETTLED)
+        exact = nw.col(SETTLED)
         if as_of is not None:
-            wrong = wrong | (nw.col(EXACT_FROM) > as_of).fill_null(value=False)
-        lines = collect_small(chunks.filter(wrong).select(LOW, HIGH))
-        return merge_ranges((*remaining, *(KeyRange(line[LOW], line[HIGH]) for line in lines)))
+            exact = exact & (nw.col(EXACT_FROM) <= as_of).fill_null(value=True)
+        chunks = snapshot.read(self.tables.chunks.name).select(LOW, HIGH, exact.alias(SETTLED))
+        found: dict[bool, list[KeyRange]] = {True: [], False: list(remaining)}
+        for line in collect_small(chunks):
+            found[line[SETTLED]].append(KeyRange(line[LOW], line[HIGH]))
+        name, inexact = self.settings.key[0], merge_ranges(found[False])
+        if not inexact:
+            return within(name, EVERYWHERE if snapshot.publication else ())
+        return within(name, join_between(found[True], inexact)) & ~within(name, inexact)
 
     def changes(self, epoch_input: EpochInput, settlement: Settlement) -> dict[str, Change]:
         """The changes of the tables `chunks` and `load`."""

@@ -507,8 +507,33 @@ def test_which_keys_are_exact(trial: Trial) -> None:
     feed(trial, ("+I", 9, "ian", 90, 20))
     trial.run()
     assert trial.reader.settled("accounts", keys)["settled"].to_list() == [True] * 3
-    assert trial.reader.settled("accounts", keys, as_of=at(5))["settled"].to_list() == [False, True, False]
+    assert trial.reader.settled("accounts", keys, as_of=at(5))["settled"].to_list() == [False] * 3
     assert [(row[0], row[5]) for row in rows(trial, "settled")] == [(0, True), (1, True)]
+
+
+def test_a_key_beside_the_chunks_is_exact_once_those_around_it_are(trial: Trial) -> None:
+    """A row that was deleted after the changelog's position and before the read of the bulk is in no chunk."""
+    trial.set("pipelines.accounts.bulk", '{ path = "bulk", format = "json", search_ts = "read_at" }')
+    for low, high, second in ((1, 3, 0), (6, 7, 0), (11, 15, 60)):
+        cells = [[str(each), "ann", "10", at(second).isoformat()] for each in (low, high)]
+        trial.fill("accounts", [["id", "owner", "balance", "read_at"], *cells])
+    keys = pl.DataFrame({"id": [0, 2, 5, 7, 9, 11, 16]})
+
+    def exact(**how: Any) -> list[int]:
+        answer = trial.reader.settled("accounts", keys, **how)
+        return answer.filter("settled")["id"].to_list()
+
+    assert exact() == []
+    feed(trial, ("+I", 99, "ian", 90, -20))
+    trial.run()
+    assert exact() == []
+    feed(trial, ("+I", 98, "ian", 90, 20))
+    trial.run()
+    assert exact() == [2, 5, 7]
+    feed(trial, ("+I", 97, "ian", 90, 80))
+    trial.run()
+    assert exact() == exact(as_of=at(80)) == keys["id"].to_list()
+    assert exact(as_of=at(40)) == [2, 5, 7]
 
 
 def test_other_pipelines_are_always_exact(trial: Trial) -> None:
