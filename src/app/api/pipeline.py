@@ -333,7 +333,8 @@ class Pipeline(InProcess):
             The same DataFrame with boolean ``settled``.
 
         Raises:
-            ConfigError: the pipeline is not a bulk merge, or there is no such pipeline.
+            ConfigError: the pipeline is not a bulk merge, or there is no such pipeline; or the frame lacks the column,
+                or has it in another type.
             VersionNotFound: nothing was published at `at`.
             VersionExpired: that version has expired.
         """

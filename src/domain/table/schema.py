@@ -377,3 +377,11 @@ def _type_of(name: str, dtype: DType) -> DataType:
         return DataType.of(dtype)
     except ConfigError as error:
         raise ConfigError(f"column {name!r}: {error}; cast it, or leave it out") from error
+
+
+def show_type(dtype: DType) -> str:
+    """The type of a frame's column for a message: as it is declared, or as the frame names it if no table has it."""
+    try:
+        return DataType.of(dtype).ddl
+    except ConfigError:
+        return str(dtype)

@@ -20,10 +20,12 @@ import narwhals as nw
 
 from ...epoch.batch import Batch
 from ...epoch.key_range import KeyRange
+from ...errors import ConfigError
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine
 from ...table.change import Matching
 from ...table.fingerprint import changed_settings
+from ...table.schema import INTEGERS, show_type
 from ...table.view_spec import ViewSpec
 from ..base import PendingRows, ReadAt, Service, Step
 from .applied_transactions import AppliedTransactions
@@ -115,13 +117,31 @@ class BulkMerge(Service):
         A key that is known to have no row is exact, too.
 
         Args:
-            keys: have at least the first column of the key, which is never null.
+            keys: have at least the first column of the key, which is never null. Whole and decimal numbers may be of
+                any width.
             snapshot: the publication at which rows are read.
             remaining: key ranges of the chunks that were not read yet at this publication (`BulkSource.remaining`).
             as_of: the event time (UTC) as of which rows are read; None for the publication itself.
+
+        Raises:
+            ConfigError: that column is missing, or is of another type.
         """
+        _check_keys(keys, self._views.settings)
         return keys.with_columns(self._views.progress.is_exact(snapshot, remaining, as_of).alias(SETTLED))
 
     def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, PendingRows]:
         """The rows that are stored until their chunks settle or their transactions are complete."""
         return self._views.bookkeeping(snapshot)
+
+
+def _check_keys(keys: nw.LazyFrame[Any], settings: BulkMergeSettings) -> None:
+    """Check that a frame of keys has the first column of the key, in its type: engines compare others differently."""
+    there, (name, wanted) = keys.collect_schema(), (settings.key[0], settings.schema[settings.key[0]])
+    place = f"settled of pipeline {settings.pipeline!r}: "
+    if name not in there:
+        raise ConfigError(f"{place}the frame needs column {name!r} of the key; it has: {', '.join(there)}")
+    found, exact = there[name], {*INTEGERS, "decimal"}
+    if wanted.name in exact and (found.is_integer() or found.is_decimal()):
+        return
+    if (shown := show_type(found)) != wanted.ddl:
+        raise ConfigError(f"{place}column {name!r} of the frame is {shown}, but the key is {wanted.ddl}: cast it")

@@ -536,6 +536,18 @@ def test_a_key_beside_the_chunks_is_exact_once_those_around_it_are(trial: Trial)
     assert exact(as_of=at(40)) == [2, 5, 7]
 
 
+def test_keys_of_another_type_are_refused(trial: Trial) -> None:
+    fill(trial, (1, "ann", 10))
+    trial.run()
+    assert trial.reader.settled("accounts", pl.DataFrame({"id": [1]}, {"id": pl.UInt8})).rows() == [(1, False)]
+    for column in ("1", 1.0):
+        kind = "string" if column == "1" else "double"
+        with pytest.raises(ConfigError, match=f"'accounts': column 'id' of the frame is {kind}, but the key is bigint"):
+            trial.reader.settled("accounts", pl.DataFrame({"id": [column]}))
+    with pytest.raises(ConfigError, match="'accounts': the frame needs column 'id' of the key; it has: owner"):
+        trial.reader.settled("accounts", pl.DataFrame({"owner": ["ann"]}))
+
+
 def test_other_pipelines_are_always_exact(trial: Trial) -> None:
     trial.deploy(
         ACCOUNTS + '[pipelines.ids]\nservice = "ranking"\nsource = "log"\ngroup = ["owner"]\nid = ["id"]\n'
