@@ -12,6 +12,7 @@ from ..errors import ConfigError
 from .change import Change
 from .query_columns import MULTIPLICITY, check_table_columns
 from .row_kind import DELETE, INSERT, ROW_KIND, UPDATE_AFTER
+from .schema import show_type
 from .view_spec import ViewSpec
 
 _SIDE = "_headwater_side"
@@ -87,9 +88,10 @@ def align(
         return (before, before.head(0)) if old else (after.head(0), after)
     for name in dict.fromkeys((*key, *(name for name in new if name in old))):
         if old.get(name) != new.get(name):
+            earlier, later = (show_type(each[name]) if name in each else "not there" for each in (old, new))
             raise ConfigError(
-                f"these versions cannot be compared: column {name!r} is {old.get(name, 'not there')} in the earlier and"
-                f" {new.get(name, 'not there')} in the later one; choose two from one side of that change"
+                f"these versions cannot be compared: column {name!r} is {earlier} in the earlier and {later} in the"
+                " later one; choose two from one side of that change"
             )
     columns = {**new, **old}
     return _in(columns, before), _in(columns, after)

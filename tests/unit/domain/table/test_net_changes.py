@@ -56,6 +56,14 @@ def test_versions_whose_columns_differ_only_in_case_are_not_compared() -> None:
         align(before, after, ["id"])
 
 
+def test_versions_whose_types_differ_are_not_compared() -> None:
+    before, after = (polars_frame([], Schema.parse(ddl)) for ddl in ("id decimal(20,0)", "id bigint"))
+    with pytest.raises(ConfigError, match=r"'id' is decimal\(20,0\) in the earlier and bigint in the later one"):
+        align(before, after, ["id"])
+    with pytest.raises(ConfigError, match=r"'name' is not there in the earlier and string in the later one"):
+        align(after, polars_frame([], SCHEMA), ["id", "name"])
+
+
 def test_versions_with_a_column_of_differences_are_not_compared() -> None:
     rows = polars_frame([(1, "a")], Schema.parse("id bigint, _multiplicity string"))
     align(rows, rows, ["id"])
