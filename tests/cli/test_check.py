@@ -313,4 +313,7 @@ def test_with_two_engines_it_is_read_by_spark(tmp_path: Path, capsys: pytest.Cap
     config = tmp_path / "deploy.toml"
     config.write_text(f'[backend]\nname = "delta"\nengine = "auto"\npath = "lake"\n{MERGE.format(bulk=bulk)}')
     assert main(["check", str(config)]) == 0
-    assert "spark, because local does not run it: delta does not support bulk loads" in capsys.readouterr().out
+    assert (
+        'spark, because local does not run it: delta with engine = "local" does not support bulk'
+        in capsys.readouterr().out
+    )

@@ -20,8 +20,8 @@ from ..registry.sources import BulkKind
 from .files import WRITTEN
 
 READ_BY_SPARK = (
-    'Spark reads them; use a backend with Spark, such as delta, and backend.engine = "auto", or write the table to'
-    " Parquet files"
+    'Spark reads them; use a backend with Spark, such as delta, and backend.engine = "auto" or "spark", or write the'
+    " table to Parquet files"
 )
 NO_DELTA = Gap(Part.DELTA_TABLES, READ_BY_SPARK)
 

@@ -48,7 +48,8 @@ class _PolarsBackend(Backend):
     @singleton
     @provider
     def sources(self, deployment: Deployment) -> Sources:
-        return PolarsSources(deployment.backend.name)
+        engine = f' with engine = "{self.engine_name}"' if self.engine_name else ""
+        return PolarsSources(f"{deployment.backend.name}{engine}")
 
 
 class MemoryBackend(_PolarsBackend):
