@@ -122,7 +122,7 @@ def routes(settings: ViewSettings, shapes: Shapes) -> Routes:
         raise ConfigError(
             f"{quote(sql)}: no part of the view can be recomputed alone: no column of its key ({', '.join(key)}) is"
             " an input's column of the same type that is in every GROUP BY and PARTITION BY; add such a column to the"
-            " key"
+            " key. If all rows make one result, compute it in a pipeline of service snapshots, or of service retraction"
         )
     columns_of_scope = [name.lower() for name in scope]
     reads = [read for each in found for read in _read_routes(each.with_non_null(columns_of_scope), scope)]
@@ -133,7 +133,8 @@ def routes(settings: ViewSettings, shapes: Shapes) -> Routes:
             example = f'changes = {{ {each.input} = "SELECT {wanted} FROM {each.input} …" }}'  # noqa: S608 - for display
             raise ConfigError(
                 f"{quote(sql)}: a change of {each.input!r} does not determine which {wanted} it affects: in at least"
-                f" one place where it is read, no join equality leads to the key{mismatches};"
+                f" one place where it is read, no join equality leads to the key{mismatches}. Only = does, not <=>,"
+                " and each side must be a column, or an expression of one input that no outer join leaves out;"
                 f' add one, or declare it: {example}, or {{ {each.input} = "all" }}'
             )
     keys = {name: () if each.null_keys else each.key for name, each in shapes.inputs.items()}
