@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from time import monotonic, sleep
+from time import monotonic
 from typing import Any
 
 from attrs import define, field
-from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
+from confluent_kafka import Consumer
 
 from ...domain.epoch.epoch import Offsets
 from ...domain.errors import ConfigError, SourceUnavailable
@@ -18,17 +18,9 @@ from .plan import OffsetBounds, Partition, Slice, check_same
 from .reading import Reading
 from .runs import Run
 from .settings import KafkaSettings, client_options
-from .topics import ANSWER_SECONDS, NO_ID, POLL_SECONDS, Topic, describe, find, find_compacted
+from .topics import NO_ID, Topic, describe, find, find_compacted, list_bounds
 
 _STANDSTILL_SECONDS = 30.0
-_NO_LEADER = (
-    KafkaError.NOT_LEADER_FOR_PARTITION,
-    KafkaError.LEADER_NOT_AVAILABLE,
-    KafkaError.UNKNOWN_TOPIC_OR_PART,
-    KafkaError.FENCED_LEADER_EPOCH,
-    KafkaError.UNKNOWN_LEADER_EPOCH,
-    KafkaError._UNKNOWN_PARTITION,
-)
 
 
 @define(eq=False)
@@ -45,9 +37,8 @@ class TopicReader:
     settings: KafkaSettings
     isolation: str = "read_committed"
     _idle: list[Reading] = field(init=False, factory=list)
-    _planning: list[Reading] = field(init=False, factory=list)
-    """For offset bounds: on a connection of its own, a request does not wait behind one for records to come."""
     _admin: Admin | None = field(init=False, default=None)
+    """It has a connection of its own, so a request does not wait behind one for records to come."""
     _topic_ids: Mapping[str, str] | None = field(init=False, default=None)
 
     def offset_bounds(self) -> dict[Partition, OffsetBounds]:
@@ -57,14 +48,12 @@ class TopicReader:
             ConfigError: a topic does not exist.
             SourceUnavailable: the cluster does not answer.
         """
-        with self._borrow(self._planning) as planning:
+        with translate_errors(self.settings):
             topics = self._describe()
-            self._topic_ids = self._comparable(topics)
-            return {
-                (name, number): OffsetBounds(*_watermarks(planning.consumer, (name, number)), self._topic_ids.get(name))
-                for name, topic in topics.items()
-                for number in topic.partitions
-            }
+            ids = self._topic_ids = self._comparable(topics)
+            partitions = [(name, number) for name, topic in topics.items() for number in topic.partitions]
+            bounds = list_bounds(self._open_admin(), partitions, self.isolation)
+            return {each: OffsetBounds(*bounds[each], ids.get(each[0])) for each in partitions}
 
     def topic_ids(self) -> Mapping[str, str]:
         """Kafka's own ids of the topics, as last asked for; without those that are not to be compared.
@@ -94,7 +83,7 @@ class TopicReader:
             SourceChanged: records of a slice have been deleted.
             SourceUnavailable: the cluster does not answer, or sends no records of the slices for 30 seconds.
         """
-        with self._borrow(self._idle) as reading:
+        with self._borrow() as reading:
             reading.begin(slices)
             deadline = monotonic() + _STANDSTILL_SECONDS
             while reading.open:
@@ -140,10 +129,10 @@ class TopicReader:
         return {name: topic.id for name, topic in topics.items() if topic.id != NO_ID}
 
     @contextmanager
-    def _borrow(self, idle: list[Reading]) -> Iterator[Reading]:
+    def _borrow(self) -> Iterator[Reading]:
         """A consumer that commits nothing; errors are translated into Headwater's, and end a consumer."""
         try:
-            reading = idle.pop()
+            reading = self._idle.pop()
         except IndexError:
             options = _consumer_options(self.settings) | {"isolation.level": self.isolation}
             reading = Reading(create_client(Consumer, options, self.settings))
@@ -152,7 +141,7 @@ class TopicReader:
             with translate_errors(self.settings):
                 yield reading
             closing.pop_all()
-        idle.append(reading)
+        self._idle.append(reading)
 
 
 def check_options(settings: KafkaSettings) -> None:
@@ -184,19 +173,3 @@ def _consumer_options(settings: KafkaSettings) -> dict[str, Any]:
         # Errors come as exceptions; the client's own lines on standard error would only repeat them.
         "log_level": 0,
     }
-
-
-def _watermarks(consumer: Consumer, partition: Partition) -> tuple[int, int]:
-    """Its first and next offsets; a partition just added, or moving to another broker, has no leader for a moment."""
-    deadline = monotonic() + ANSWER_SECONDS
-    while True:
-        try:
-            # The client answers None only when asked for cached values.
-            low, high = consumer.get_watermark_offsets(TopicPartition(*partition), timeout=ANSWER_SECONDS)
-        except KafkaException as error:
-            if error.args[0].code() not in _NO_LEADER or monotonic() > deadline:
-                raise
-            consumer.list_topics(partition[0], timeout=ANSWER_SECONDS)  # else it knows no partition that was added
-            sleep(POLL_SECONDS)
-        else:
-            return low, high

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from time import monotonic, sleep
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
-from confluent_kafka import KafkaError, KafkaException, TopicCollection, Uuid
-from confluent_kafka.admin import ConfigResource  # type: ignore[attr-defined]
+from confluent_kafka import IsolationLevel, KafkaError, KafkaException, TopicCollection, TopicPartition, Uuid
+from confluent_kafka.admin import ConfigResource, OffsetSpec  # type: ignore[attr-defined]
+
+from .plan import Partition
 
 if TYPE_CHECKING:
+    from concurrent.futures import Future
+
     from .clients import Admin
 
 ANSWER_SECONDS = 5.0
@@ -27,6 +31,16 @@ _NOT_SHOWN = (
     KafkaError._UNSUPPORTED_FEATURE,
 )
 """The errors of a broker that never shows settings: it takes a right of its own, and not every kind of broker does."""
+_NO_LEADER = (
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError._UNKNOWN_PARTITION,
+)
+"""The errors of a partition just added, or moving to another broker: it has no leader for a moment."""
+_FIRST_AND_NEXT = (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 
 @frozen
@@ -74,6 +88,53 @@ def find(admin: Admin, names: Collection[str]) -> dict[str, Topic]:
     while set(names) - (found := describe(admin, names)).keys() and monotonic() < deadline:
         sleep(POLL_SECONDS)
     return found
+
+
+def list_bounds(admin: Admin, partitions: Collection[Partition], isolation: str) -> dict[Partition, tuple[int, int]]:
+    """The first and next offset of each partition. All are asked for at once; one without a leader is asked for again.
+
+    Args:
+        admin: the client.
+        partitions: they exist.
+        isolation: ``read_uncommitted`` or ``read_committed``. If committed, the next offset is at most that of the
+            first record of an open transaction.
+
+    Raises:
+        KafkaException: the cluster does not answer, or refuses; or a partition has no leader for five seconds.
+    """
+    deadline, level = monotonic() + ANSWER_SECONDS, IsolationLevel[isolation.upper()]
+    found = dict[Partition, tuple[int, int]]()
+    while left := [each for each in partitions if each not in found]:
+        with admin.logged_in():
+            for partition, answers in _ask_bounds(admin, left, level):
+                try:
+                    low, high = (answer.result().offset for answer in answers)
+                except KafkaException as error:
+                    if error.args[0].code() not in _NO_LEADER or monotonic() > deadline:
+                        raise
+                else:
+                    found[partition] = low, high
+            if missing := {topic for topic, number in left if (topic, number) not in found}:
+                for topic in sorted(missing):  # else the client knows no partition that was added
+                    admin.list_topics(topic, timeout=ANSWER_SECONDS)
+                sleep(POLL_SECONDS)
+    return found
+
+
+def _ask_bounds(
+    admin: Admin, partitions: Collection[Partition], level: IsolationLevel
+) -> Iterator[tuple[Partition, tuple[Future[Any], Future[Any]]]]:
+    """Each partition, with the answers for its first and its next offset."""
+    lows, highs = (
+        admin.list_offsets(
+            {TopicPartition(*each): spec for each in partitions},
+            isolation_level=level,
+            request_timeout=ANSWER_SECONDS,
+        )
+        for spec in _FIRST_AND_NEXT
+    )
+    for each, low in lows.items():
+        yield (each.topic, each.partition), (low, highs[each])
 
 
 def find_compacted(admin: Admin, names: Collection[str]) -> list[str]:

@@ -9,5 +9,6 @@ _OF_CLIENT = [
     "test_reading.py",
     "test_sink.py",
     "test_source.py",
+    "test_topics.py",
 ]
 collect_ignore = [] if find_spec("confluent_kafka") else _OF_CLIENT
