@@ -84,6 +84,11 @@ def _of_sink(cause: KafkaError, settings: SinkSettings) -> Exception:
             f"a record is larger than Kafka topic {settings.topic!r} takes: raise max.message.bytes of the topic and,"
             " for records above 1000000 bytes, message.max.bytes in `options` under publish"
         )
+    if cause.code() == KafkaError.INVALID_TRANSACTION_TIMEOUT:
+        return ConfigError(
+            f"Kafka at {settings.servers} does not allow transactions of topic {settings.topic!r} to last so long: set"
+            " transaction.timeout.ms in `options` under publish to at most the broker's transaction.max.timeout.ms"
+        )
     if cause.code() in _TOPIC_RIGHT:
         return _refused(
             cause,

@@ -1,4 +1,4 @@
-"""Errors of rights and logins: only the user can mend them, so they are not tried again."""
+"""Errors of rights, logins and limits: only the user can mend them, so they are not tried again."""
 
 from __future__ import annotations
 
@@ -69,6 +69,11 @@ ID = KafkaError(KafkaError.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         ),
         (SOURCE, TOPIC, "refuses to read topics orders, lines (.*): grant its user Describe and Read on them"),
         (SINK, TOPIC, "refuses to publish to topic 'prices' (.*): grant its user Describe and Write on 'prices' and"),
+        (
+            SINK,
+            KafkaError(KafkaError.INVALID_TRANSACTION_TIMEOUT),
+            "to last so long: set transaction.timeout.ms in `options` under publish to at most the broker's transac",
+        ),
         (SINK, ID, "grant its user Describe and Write on the transactional id 'headwater.<pipeline>.<view>.prices'"),
     ],
 )
