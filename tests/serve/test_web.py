@@ -21,6 +21,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from starlette.testclient import TestClient
 
 from headwater import Headwater
+from headwater.adapters.files.source import FileSource
 from headwater.app.cli.main import main
 from headwater.app.cli.serve import _read_token
 from headwater.app.run.runner import Runner
@@ -262,6 +263,16 @@ class TestHealth:
         assert found["headwater_dead_letters"] == {"ranks": 1, "curve": 1, "sizes": 0}
         assert found["headwater_watermark_timestamp_seconds"]["ranks"] == 1709283720
         assert found["headwater_alarms"]["ranks"] == 0
+
+    def test_metrics_and_readiness_do_not_ask_sources(self, ran: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A broker that is down would take its time for an answer that they do not show."""
+        asked = list[FileSource]()
+        monkeypatch.setattr(FileSource, "lag", lambda source, _after: asked.append(source))
+        with client_of(ran) as client:
+            assert client.get("/metrics").status_code == client.get("/readyz").status_code == 200
+            assert asked == []
+            get(client, "/api/status")
+            assert len(asked) == 2
 
 
 def test_a_damaged_pipeline_does_not_hide_the_others(

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
+from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollection, TopicPartition
 from confluent_kafka.cimpl import NewPartitions
 
+from headwater import Headwater
+from headwater.adapters.kafka.clients import Admin
 from headwater.adapters.kafka.settings import KafkaSettings, java_options
 from headwater.domain.epoch.batch import lane
 from headwater.domain.epoch.epoch import OffsetRange
@@ -412,6 +414,30 @@ def test_a_silent_address_is_told_quickly(engine: Engine) -> None:
         with pytest.raises(SourceUnavailable, match="is the broker up"):
             source.plan(None, NOW)
         assert time.monotonic() - since < 10
+
+
+def test_the_status_of_pipelines_asks_a_silent_address_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = list[Admin]()
+
+    def describe(admin: Admin, _topics: TopicCollection, **_: Any) -> None:
+        asked.append(admin)
+        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    monkeypatch.setattr(Admin, "describe_topics", describe)
+    kinds = ("servers = '127.0.0.1:1'", "schema = 'id bigint, at timestamp'", "kind = 'kafka'")
+    sources = [f"[sources.{name}]\ntopics = ['{name}']\n" + "\n".join(kinds) for name in "abc"]
+    pipelines = [
+        f"[pipelines.of_{name}]\nservice = 'ranking'\nsource = '{name}'\ngroup = ['id']\nid = ['id']\norder_by = 'at'"
+        for name in "abc"
+    ]
+    with Headwater.from_text("\n".join(["[backend]\nname = 'memory'", *sources, *pipelines])) as headwater:
+        assert [each.lag for each in headwater.status(lag=False)] == [None] * 3
+        assert asked == []
+        for _ in range(2):
+            assert {(each.lag or "")[:40] for each in headwater.status()} == {
+                "unknown: Kafka at 127.0.0.1:1 cannot be "
+            }
+    assert len(asked) == 2
 
 
 def test_only_json_is_read(engine: Engine) -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from confluent_kafka import KafkaError, KafkaException
 
 from ...domain.errors import ConfigError, EpochConflict, SinkUnavailable, SourceChanged, SourceUnavailable
+from ..shared.unanswered import add_unanswered, check_unanswered
 from .settings import KafkaSettings, SinkSettings
 
 GONE = (KafkaError._AUTO_OFFSET_RESET, KafkaError.OFFSET_OUT_OF_RANGE)
@@ -16,15 +17,24 @@ _TOPIC_RIGHT = (KafkaError.TOPIC_AUTHORIZATION_FAILED, KafkaError.CLUSTER_AUTHOR
 _REFUSED_LOGIN = ("SASL authentication error: ", "handshake failed: Broker: ")
 _REFUSED_TLS = ("certificate verify failed", "wrong version number", " alert ")
 _FENCED = (KafkaError._FENCED, KafkaError.INVALID_PRODUCER_EPOCH, KafkaError.PRODUCER_FENCED)
+_NO_ANSWER = (
+    KafkaError._TIMED_OUT,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+)
 
 
 @contextmanager
 def translate_errors(settings: KafkaSettings | SinkSettings) -> Iterator[None]:
-    """Translate the errors of a client of the cluster of a source or a sink."""
+    """Translate the errors of a client of the cluster of a source or a sink; see `remember_unanswered`, too."""
     try:
+        check_unanswered(settings.servers)
         yield
     except KafkaException as error:
         cause: KafkaError = error.args[0]
+        if cause.code() in _NO_ANSWER:
+            add_unanswered(settings.servers, error)
         if refused := _of_tls(cause, settings) or _of_login(cause, settings):
             raise refused from error
         if isinstance(settings, KafkaSettings):

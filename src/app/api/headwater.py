@@ -100,7 +100,7 @@ class Headwater(Declarations, ViewReader):
         self._clock = SystemClock()
         self._container = Container(deployment, self._clock)
         engine = chosen_backend(deployment.backend).engine_name or deployment.backend.name
-        self._telemetry = Telemetry(deployment.telemetry, engine, self._status)
+        self._telemetry = Telemetry(deployment.telemetry, engine, partial(self._status, lag=False))
         self._runners: dict[str, Runner] = {}
         self._making, self._pushes = RLock(), Pushes()
         self._load: Bootstrap | None = None
@@ -345,13 +345,13 @@ class Headwater(Declarations, ViewReader):
         """See `Pipeline.roll`."""
         return self.pipeline(pipeline).roll(cut)
 
-    def status(self) -> StatusTable:
-        """The status of each pipeline; `print` and notebooks show it as a table."""
-        return StatusTable(self._status(self.deployment.pipelines), engines=self.chooses_engine)
+    def status(self, *, lag: bool = True) -> StatusTable:
+        """The status of each pipeline; `print` and notebooks show it as a table. `lag`: whether sources are asked."""
+        return StatusTable(self._status(self.deployment.pipelines, lag=lag), engines=self.chooses_engine)
 
-    def _status(self, pipelines: Iterable[str]) -> tuple[PipelineStatus, ...]:
+    def _status(self, pipelines: Iterable[str], *, lag: bool) -> tuple[PipelineStatus, ...]:
         latencies = Latencies(self.deployment, self.services, lambda name: self.pipeline(name).ledger)
-        return statuses_of(pipelines, lambda name: self.pipeline(name).status(latencies.of(name)))
+        return statuses_of(pipelines, lambda name: self.pipeline(name).status(latencies.of(name), lag=lag))
 
     def _repr_html_(self) -> str:
         """What is declared, for notebooks; nothing is started for it."""

@@ -351,14 +351,15 @@ class Pipeline(InProcess):
             answer = settled(engine.from_native(keys), snapshot, remaining, moment)
         return engine.to_native(answer)
 
-    def status(self, latency: Latency) -> PipelineStatus:
+    def status(self, latency: Latency, *, lag: bool = True) -> PipelineStatus:
         """Its status.
 
         Args:
             latency: expected and measured; see `Latencies`.
+            lag: whether the source is asked for it, which takes seconds if its broker is down.
         """
         with self.runner.turn:  # a run in another thread may be planning its next epoch
-            return status_of(self.runner, latency)
+            return status_of(self.runner, latency, lag=lag)
 
 
 def _check_order(earlier: Snapshot, later: Snapshot) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import narwhals as nw
 
+from ...adapters.shared.unanswered import remember_unanswered
 from ...domain.epoch.epoch import Publication
 from ...domain.errors import ConfigError, EngineLost, HeadwaterError, NotInstalled, Transient
 from ...domain.ledger.ledger import Snapshot
@@ -33,14 +34,15 @@ def statuses_of(pipelines: Iterable[str], read: Callable[[str], PipelineStatus])
         except HeadwaterError as error:
             return PipelineStatus(pipeline, None, None, None, Latency(None, None), alarms=(str(error),), error=error)
 
-    return tuple(map(guarded, pipelines))
+    with remember_unanswered():
+        return tuple(map(guarded, pipelines))
 
 
-def status_of(runner: Runner, latency: Latency) -> PipelineStatus:
-    """The status of a pipeline."""
+def status_of(runner: Runner, latency: Latency, *, lag: bool = True) -> PipelineStatus:
+    """The status of a pipeline; its `lag` is None if it is not asked for."""
     ledger, service = runner.current_ledger(), runner.service
     latest = ledger.latest
-    lag = _lag(runner, latest)
+    unread = _lag(runner, latest) if lag else None
     with runner.engine.working():
         snapshot = ledger.snapshot()
         bookkeeping = service.bookkeeping(snapshot) if latest else {}
@@ -49,7 +51,7 @@ def status_of(runner: Runner, latency: Latency) -> PipelineStatus:
     alarms = tuple(each.text for each in alarms_of(runner, latest))
     complete_to = service.complete_to(latest) if latest else None
     return PipelineStatus(
-        runner.pipeline, latest, lag, dead_letters, latency, bookkeeping, alarms, repeats, ledger.engine, complete_to
+        runner.pipeline, latest, unread, dead_letters, latency, bookkeeping, alarms, repeats, ledger.engine, complete_to
     )
 
 

@@ -42,6 +42,7 @@ class Observer:
     run_error: str | None = None
     _lock: Lock = field(init=False, factory=Lock)
     _status: tuple[float, StatusTable] | None = field(init=False, default=None)
+    _health: tuple[float, StatusTable] | None = field(init=False, default=None)
     _reports: dict[str, deque[EpochReport]] = field(init=False, factory=dict)
 
     def take(self, report: EpochReport) -> None:
@@ -55,6 +56,13 @@ class Observer:
             if self._status is None or monotonic() - self._status[0] > self.fresh:
                 self._status = (monotonic(), self.headwater.status())
             return self._status[1]
+
+    def health(self) -> StatusTable:
+        """The status of each pipeline without its lag, read at most `fresh` seconds ago."""
+        with self._lock:
+            if self._health is None or monotonic() - self._health[0] > self.fresh:
+                self._health = (monotonic(), self.headwater.status(lag=False))
+            return self._health[1]
 
     def status(self) -> dict[str, Any]:
         """The status of each pipeline, with the columns of ``headwater status``."""

@@ -94,7 +94,7 @@ class _Pages:
         if ended := self._observer.run_error:
             return _unavailable({"": [ended]})
         try:
-            found = await run_in_threadpool(self._observer.status_table)
+            found = await run_in_threadpool(self._observer.health)
         except HeadwaterError as error:
             return _unavailable({"": [str(error)]})
         problems = {
@@ -105,7 +105,7 @@ class _Pages:
         return _unavailable(problems) if problems else JSONResponse({"status": "ok", "problems": {}})
 
     async def metrics(self, _: Request) -> Response:
-        found = await run_in_threadpool(self._observer.status_table)
+        found = await run_in_threadpool(self._observer.health)
         return Response(metrics_text(found), media_type="text/plain; version=0.0.4; charset=utf-8")
 
     async def describe(self, _: Request) -> Response:

@@ -14,6 +14,7 @@ from headwater.adapters.kafka.broker import TopicReader
 from headwater.adapters.kafka.clients import Admin
 from headwater.adapters.kafka.errors import translate_errors
 from headwater.adapters.kafka.settings import KafkaSettings, SinkSettings
+from headwater.adapters.shared.unanswered import remember_unanswered
 from headwater.domain.errors import ConfigError, SinkUnavailable, SourceUnavailable
 
 if TYPE_CHECKING:
@@ -92,6 +93,29 @@ def test_a_fault_of_the_login_that_passes_is_tried_again(
 ) -> None:
     with pytest.raises(error, match="is the broker up"), translate_errors(settings):
         raise KafkaException(cause)
+
+
+def test_an_address_that_did_not_answer_is_not_asked_again_within_a_report() -> None:
+    asked = list[str]()
+
+    def ask(settings: KafkaSettings | SinkSettings, error: int) -> None:
+        with translate_errors(settings):
+            asked.append(settings.servers)
+            raise KafkaException(KafkaError(error))
+
+    other = KafkaSettings("other:9092", ("orders",))
+    with remember_unanswered():
+        for settings, error in ((other, KafkaError.LEADER_NOT_AVAILABLE), (SOURCE, KafkaError._TIMED_OUT)):
+            for _ in range(2):
+                with pytest.raises(SourceUnavailable, match=f"at {settings.servers} cannot be read just now"):
+                    ask(settings, error)
+        with pytest.raises(SinkUnavailable, match="topic 'prices' now"):
+            ask(SINK, KafkaError._TIMED_OUT)
+    assert asked == ["other:9092", "other:9092", "broker:9092"]
+    for _ in range(2):
+        with pytest.raises(SourceUnavailable):
+            ask(SOURCE, KafkaError._TIMED_OUT)
+    assert asked[3:] == ["broker:9092", "broker:9092"]
 
 
 def test_the_error_of_a_login_is_told_until_the_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
