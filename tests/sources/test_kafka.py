@@ -199,15 +199,50 @@ def test_passes_over_what_transactions_left(engine: Engine, kafka: KafkaBroker, 
     found = planned(source)
     assert ids(source, found) == [1, 3]
     assert not source.has_uncommitted(found.until)
+    assert source.held_back(found.until) == ""
     producer.begin_transaction()
     producer.produce(topic, messages(4)[0], partition=0)
     producer.flush()
     assert source.plan(found.until, NOW) is None
     assert source.has_uncommitted(found.until)
+    assert (source.lag(found.until), source.held_back(None)) == ("0 records", "1 record behind an open transaction")
+    kafka.produce(topic, messages(5, 6), partition=0)
+    assert source.held_back(found.until) == "3 records behind an open transaction"
     assert ids(source, found) == [1, 3]
     producer.commit_transaction()
-    await_markers(source, topic, 8)
-    assert ids(source, planned(source, found.until)) == [4]
+    await_markers(source, topic, 10)
+    assert ids(source, planned(source, found.until)) == [4, 5, 6]
+    assert source.held_back(found.until) == ""
+
+
+def test_the_status_tells_of_a_transaction_that_was_left_open(kafka: KafkaBroker, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": kafka.servers, "transactional.id": topic})
+    producer.init_transactions()
+    producer.begin_transaction()
+    producer.produce(topic, messages(1)[0], partition=0)
+    producer.flush()
+    kafka.produce(topic, messages(2, 3), partition=0)
+    text = f"""
+    [backend]
+    name = "memory"
+    [sources.s]
+    kind = "kafka"
+    servers = "{kafka.servers}"
+    topics = ["{topic}"]
+    schema = "id bigint"
+    [pipelines.p]
+    service = "ranking"
+    source = "s"
+    group = ["id"]
+    id = ["id"]
+    order_by = "id"
+    segment = 1000
+    """
+    with Headwater.from_text(text) as headwater:
+        headwater.run(until_idle=True)
+        (status,) = headwater.status()
+        assert status.lag == "0 records; 3 records behind an open transaction"
+    producer.abort_transaction()
 
 
 @pytest.mark.parametrize("limit", [1, 2, 3, 7])

@@ -200,6 +200,14 @@ def waiting(after: Offsets | None, held: Mapping[Partition, OffsetBounds]) -> in
     return sum(max(0, each.high - max(each.low, read.get(key, each.low))) for key, each in held.items())
 
 
+def held_back(
+    after: Offsets | None, every: Mapping[Partition, OffsetBounds], held: Mapping[Partition, OffsetBounds]
+) -> int:
+    """The number of offsets after the given ones that can only be read with those of open transactions (`every`)."""
+    read = _partitions(after or {})
+    return sum(max(0, each.high - max(held[key].high, read.get(key, 0))) for key, each in every.items() if key in held)
+
+
 def slices(offsets: OffsetRange) -> list[Slice]:
     """The parts of partitions that a range reads; those without records are left out."""
     starts, ends = _partitions(offsets.after or {}), _partitions(offsets.until)

@@ -142,5 +142,14 @@ class KafkaSource(StreamSource):
 
     def lag(self, after: Offsets | None) -> str:
         """The number of records waiting; offsets without a record are counted too."""
-        waiting = planning.waiting(after, self._reader.offset_bounds())
-        return f"{waiting} record{'' if waiting == 1 else 's'}"
+        return _records(planning.waiting(after, self._reader.offset_bounds()))
+
+    def held_back(self, after: Offsets | None) -> str:
+        """The records of open transactions, and those that follow them in their partitions."""
+        all_ = self._uncommitted.offset_bounds()  # first: else records that come meanwhile would be counted
+        count = planning.held_back(after, all_, self._reader.offset_bounds())
+        return f"{_records(count)} behind an open transaction" if count else ""
+
+
+def _records(count: int) -> str:
+    return f"{count} record{'' if count == 1 else 's'}"

@@ -57,12 +57,13 @@ def status_of(runner: Runner, latency: Latency, *, lag: bool = True) -> Pipeline
 
 def _lag(runner: Runner, latest: Publication | None) -> str | None:
     """The unread input, and what else keeps the tables from what they will be; None if nothing is known of it."""
+    after = latest.offsets if latest else None
     try:
-        lag = runner.source.lag(latest.offsets if latest else None)
+        input_ = [runner.source.lag(after), runner.source.held_back(after)]
     except HeadwaterError as error:
-        lag = f"unknown: {error}"
+        input_ = [f"unknown: {error}"]
     loading = "its history is being loaded" if is_loading(runner.ledger, runner.service) else ""
-    return "; ".join(filter(None, (lag, loading, describe_unfinished(runner)))) or None
+    return "; ".join(filter(None, (*input_, loading, describe_unfinished(runner)))) or None
 
 
 def _count_dead_letters(runner: Runner, snapshot: Snapshot) -> int:

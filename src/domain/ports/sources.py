@@ -156,6 +156,13 @@ class SourceReports(Protocol):
         Empty if the source cannot know it.
         """
 
+    def held_back(self, after: Offsets | None) -> str:  # noqa: ARG002 - overriding methods use it
+        """The input after these offsets that is there and cannot be read yet, and why, for display; empty if none is.
+
+        `lag` does not count it.
+        """
+        return ""
+
     @property
     def trouble(self) -> tuple[str, ...]:
         """What the last plan left out because it cannot be read, each with the reason; all else is read meanwhile."""

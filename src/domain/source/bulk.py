@@ -181,6 +181,9 @@ class BulkGroup(Source):
         changes = self.changelog.lag(so_far.get(CHANGELOG))
         return ", ".join(filter(None, (changes, f"bulk: {chunks}" if chunks else "")))
 
+    def held_back(self, after: Offsets | None) -> str:
+        return self.changelog.held_back((after or {}).get(CHANGELOG))
+
     def alarms(self, after: Offsets | None, now: Now) -> Iterable[Alarm]:
         """The chunks that cannot be read."""
         return map(Alarm, self.bulk.find_trouble((after or {}).get(BULK), now.watermark))

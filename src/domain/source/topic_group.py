@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -136,9 +136,15 @@ class TopicGroup(Source):
         return nw.concat(parts, how="diagonal")
 
     def lag(self, after: Offsets | None) -> str:
-        so_far = after or {}
-        lags = {topic: member.lag(so_far.get(topic)) for topic, member in self.members.items()}
-        return ", ".join(f"{topic}: {lag}" for topic, lag in lags.items() if lag)
+        return self._by_topic(after, lambda member, so_far: member.lag(so_far))
+
+    def held_back(self, after: Offsets | None) -> str:
+        return self._by_topic(after, lambda member, so_far: member.held_back(so_far))
+
+    def _by_topic(self, after: Offsets | None, tell: Callable[[StreamSource, Offsets | None], str]) -> str:
+        """What each member that has something to tell does, after the name of its topic."""
+        told = {topic: tell(member, (after or {}).get(topic)) for topic, member in self.members.items()}
+        return ", ".join(f"{topic}: {text}" for topic, text in told.items() if text)
 
     def _passed_over(self) -> Mapping[str, int]:
         return sum((Counter(member.passed_over()) for member in self.members.values()), Counter())

@@ -137,6 +137,12 @@ def test_what_waits_is_told_by_topic(group: TopicGroup) -> None:
     assert group.lag({"info": {"rows": 1}}) == "info: 2 rows, stock: 1 rows"
 
 
+def test_what_is_held_back_is_told_by_topic(group: TopicGroup, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert group.held_back(None) == ""
+    monkeypatch.setattr(RowsSource, "held_back", lambda _source, after: f"after {after['rows']}" if after else "")
+    assert group.held_back({"info": {"rows": 1}}) == "info: after 1"
+
+
 def letters(*origins: str | None) -> Any:
     rows = [(0, "no key", origin, at, "0 {}", "rows", None, None) for at, origin in enumerate(origins)]
     return polars_frame(rows, LETTERS)
