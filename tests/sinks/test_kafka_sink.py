@@ -102,6 +102,26 @@ def test_json_tells_the_row_kind_in_a_column(topic: Topic) -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("policy", "format_", "warns"),
+    [
+        ("compact", "json", True),
+        ("compact", "upsert-json", False),
+        ("compact", "debezium-json", False),
+        ("delete", "json", False),
+    ],
+)
+def test_a_compacted_topic_that_would_lose_changes_is_warned_of_once(
+    kafka: KafkaBroker, caplog: pytest.LogCaptureFixture, policy: str, format_: str, *, warns: bool
+) -> None:
+    name = f"prices-{uuid4().hex[:8]}"
+    kafka.create_topic(name, cleanup_policy=policy)
+    sink = Topic(kafka, name).claimed(format=format_)
+    sink.claim()
+    found = [f"topic '{name}' is compacted" in text and "publish upsert-json" in text for text in caplog.messages]
+    assert found == [True] * warns
+
+
 def test_upsert_json_tells_the_row_or_a_tombstone(topic: Topic) -> None:
     change(topic.claimed(format="upsert-json", rename={"id": "number"}))
     assert topic.holds() == [

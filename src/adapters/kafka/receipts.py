@@ -19,7 +19,7 @@ from .clients import Admin, create_client
 from .errors import translate_errors
 from .plan import OffsetBounds, Partition, Slice
 from .settings import KafkaSettings, SinkSettings, client_options
-from .topics import ANSWER_SECONDS, Topic, describe, find, find_expiring
+from .topics import ANSWER_SECONDS, Topic, describe, find, find_compacted, find_expiring
 
 _WINDOW = 100
 
@@ -93,6 +93,15 @@ class Receipts:
                     f" cannot know which epoch {self.settings.topic!r} has reached: set cleanup.policy = compact for"
                     f" {self.topic!r}"
                 )
+
+    def compacted(self) -> list[str]:
+        """The sink's topic, if it is compacted, as far as the broker shows it.
+
+        Raises:
+            SinkUnavailable: the cluster does not answer.
+        """
+        with translate_errors(self.settings):
+            return find_compacted(self._admin, [self.settings.topic])
 
     def line(self, receipt: Receipt) -> bytes:
         """The record of a receipt; call `begin` before."""

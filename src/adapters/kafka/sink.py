@@ -18,6 +18,7 @@ from ...domain.service.feed import Feed
 from ...domain.table.row_kind import ROW_KIND
 from ..records.json_rows import json_rows
 from .clients import create_client
+from .compaction import warn_of_row_kinds
 from .errors import translate_errors
 from .receipts import Receipts
 from .settings import SinkSettings, client_options
@@ -53,9 +54,12 @@ class KafkaSink(StreamSink):
     engine: FrameEngine
     _receipts: Receipts = field(init=False)
     _producer: Producer | None = field(init=False, default=None)
+    _checks_compaction: bool = field(init=False)
+    """Whether it is still to be asked whether the topic is compacted, which loses changes of this format."""
 
     def __attrs_post_init__(self) -> None:
         self._receipts = Receipts(self.settings, self.feed)
+        self._checks_compaction = self.feed.format == "json"
 
     def published(self) -> Receipt | None:
         return self._receipts.newest()
@@ -66,7 +70,11 @@ class KafkaSink(StreamSink):
             self._producer = create_client(Producer, _options(self.settings, self.feed.name), self.settings)
             # Waits until the transaction that the producer before left open is committed or aborted.
             self._producer.init_transactions(_CLAIM_SECONDS)
-        return self._receipts.begin()
+        held = self._receipts.begin()
+        if self._checks_compaction:
+            warn_of_row_kinds(self._receipts.compacted())
+            self._checks_compaction = False
+        return held
 
     def publish(self, changes: nw.LazyFrame[Any], publication: Publication) -> None:
         if self._producer is None:
