@@ -20,6 +20,7 @@ from ..registry.backends import Sources
 from ..registry.sources import bulk_keys, bulk_kind_of
 from .keys import ANY_STREAM
 from .kind import Parts, ServiceKind, SourceParts
+from .old_images import check_fixed
 
 
 def _text_or_texts(value: Any) -> tuple[str, ...]:
@@ -55,6 +56,7 @@ class BulkMergeKind(ServiceKind[BulkMergeSettings, BulkMerge]):
         schema, key, position = source.records.columns, table["key"], table["position"]
         for name in ("key", "columns", "position"):
             table.check_columns(name, schema)
+        check_fixed(table, source, key, "key")
         loaded = _bulk(table)
         _check_time_of_read(table, loaded, source)
         extra = set(source.records.changes.metadata) | set(position) - set(key)

@@ -13,7 +13,8 @@ from ..document.section import Section
 from ..document.value_types import DURATION, LISTS, ZONE, choice, keys_of
 from .keys import OF_ONE_SOURCE
 from .kind import Parts, ServiceKind, SourceParts
-from .measures import MEASURES, check_old_images, measures
+from .measures import MEASURES, measures
+from .old_images import check_subtracted
 from .texts import Columns, Text, of_measures
 
 
@@ -37,7 +38,7 @@ class CumulateKind(ServiceKind[CumulateSettings, Cumulate]):
         source = table.pick("source", sources)
         if (event_time := source.event_time) is None:
             raise table.error(f"source {source.name!r} needs an event_time: it decides the window of a row", "source")
-        check_old_images(table, source)
+        check_subtracted(table, source)
         schema = source.records.rows
         for each in table["dimensions"]:
             table.check_columns("dimensions", schema, each)

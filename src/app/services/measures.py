@@ -28,18 +28,3 @@ def measures(table: Section, source: SourceSettings, *, estimates: bool = False)
         values = table.inner(_MEASURE, *at).values if table.is_table(*at) else {"measure": table.text(*at)}
         parse = partial(Measure.parse, name, values["measure"], values.get("where"), source.records.rows)
         yield table.build(partial(parse, estimates=estimates), *at)
-
-
-def check_old_images(table: Section, source: SourceSettings) -> None:
-    """Refuse a source whose updates may lack their old image, because measures must subtract it.
-
-    Raises:
-        ConfigError: the source has `before = "optional"`; names the line of the pipeline's key.
-    """
-    if source.records.changes.before == "optional":
-        raise table.error(
-            f'source {source.name!r} has before = "optional": an update without its old image would count its row'
-            ' twice. Leave `before` out of the source ("required": such an update is a dead letter), and let the'
-            " database log whole rows; a pipeline that identifies rows by a key may read a second source with it",
-            "source",
-        )

@@ -19,6 +19,7 @@ from ..document.section import Section
 from ..document.value_types import NUMBER_OR_TEXT, SOME_TEXTS, TEXTS, ZONE, choice, keys_of, one_text, whole
 from .keys import OF_ONE_SOURCE
 from .kind import Parts, ServiceKind, SourceParts
+from .old_images import check_fixed
 
 
 def _group(value: Any) -> tuple[str, ...]:
@@ -53,6 +54,7 @@ class RankingKind(ServiceKind[RankingSettings, Ranking]):
         _check_signs(table, schema)
         table.check_columns("group", schema)
         table.check_columns("id", schema)
+        check_fixed(table, source, table["id"], "id")
         _check_directions(table, schema)
         table.check_columns("order_by", schema, [order_by])
         table.check_columns("tie_break", schema, [name.removeprefix("-") for name in table["tie_break"]])

@@ -34,7 +34,8 @@ from ..document.value_types import (
 )
 from .keys import OF_ONE_SOURCE, PLAIN_TABLE, plain_table
 from .kind import Parts, ServiceKind, SourceParts
-from .measures import MEASURES, check_old_images, measures
+from .measures import MEASURES, measures
+from .old_images import check_subtracted
 from .texts import Columns, Text, of_measures
 
 _SOME_DAY = date(2000, 1, 1)
@@ -78,7 +79,7 @@ class RetractionKind(ServiceKind[RetractionSettings, Retraction]):
     def parse(self, table: Section, sources: Mapping[str, SourceSettings]) -> PipelineSettings:
         source = table.pick("source", sources)
         schema, format_, identity = source.records.rows, source.records.format, table["identity"]
-        check_old_images(table, source)
+        check_subtracted(table, source)
         table.check_columns("group", schema)
         if not isinstance(identity, str):
             table.check_columns("identity", schema)

@@ -40,6 +40,7 @@ from ..run.bootstrap import HistoryTable
 from .histories import Histories
 from .keys import ANY_STREAM
 from .kind import Parts, ServiceKind, SourceParts
+from .old_images import check_fixed
 from .texts import Columns, Text, of_row
 
 _TOPIC = {
@@ -137,6 +138,7 @@ class _Topic:
 
     def settings(self) -> TopicSettings:
         columns, sequence, where = (*self._key(), *self._columns()), tuple(self._sequence()), self._where()
+        self._check_key(columns)
         return self.section.build(
             lambda: TopicSettings(
                 self.section.name,
@@ -163,6 +165,13 @@ class _Topic:
                         f' in select = {{ {name} = "…" }}'
                     )
                 yield self._bare(name)
+
+    def _check_key(self, columns: Sequence[Derived]) -> None:
+        """Refuse a key that an update without its old image may change."""
+        for each in columns:
+            if each.name in self.key:
+                at = ("select", each.name) if each.name in self.section["select"] else ("source",)
+                check_fixed(self.section, self.source, each.expression.columns, *at)
 
     def _columns(self) -> Iterator[Derived]:
         named, selected = self.section["columns"], self.section["select"]

@@ -51,6 +51,15 @@ def loaded(tmp_path, text, environ=None):
     return load(file, environ or {}).pipelines["accounts"]
 
 
+def test_a_key_that_an_update_without_its_old_image_may_change_is_refused(tmp_path):
+    text = FILES.replace("maxwell-json", "debezium-json").replace("tables =", 'before = "optional"\ntables =')
+    with pytest.raises(
+        ConfigError, match=r'pipelines.accounts.key: source .account_log. has before = "optional" and no'
+    ):
+        loaded(tmp_path, text)
+    loaded(tmp_path, text.replace("tables =", 'key = ["account_id"]\ntables ='))
+
+
 def test_files_are_read_from_a_folder(tmp_path):
     at = datetime(2024, 1, 1, tzinfo=UTC)
     pipeline = loaded(tmp_path, FILES)

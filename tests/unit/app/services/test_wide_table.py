@@ -288,3 +288,47 @@ def test_the_environment_overrides_what_is_one_text(deploy):
 def test_an_override_of_what_is_not_there_is_told(refusal, name):
     prefix = "HEADWATER_PIPELINES__SHOP__" + ("" if name.startswith("TOPICS") else "TOPICS__STOCK__")
     assert f"{prefix}{name}" in refusal(SAMPLE, **{f"{prefix}{name}": "x"})
+
+
+class TestOldImages:
+    """Of a source whose updates may lack their old image, nothing but columns of its key can be the key."""
+
+    TAGS = """
+[sources.tags]
+kind = "files"
+path = "in/tags"
+format = "debezium-json"
+schema = "id bigint, email string, tags array<bigint>, seq bigint"
+key = ["id"]
+before = "optional"
+[pipelines.shop.topics.tags]
+source = "tags"
+select = { shop_id = "explode(Tags)" }
+columns = ["email"]
+sequence = ["seq"]
+"""
+
+    @pytest.mark.parametrize(
+        ("select", "at", "column"),
+        [
+            ("explode(Tags)", "tags.select.shop_id", "'Tags' is not in its `key` .id."),
+            ("id + cast(email as bigint)", "tags.select.shop_id", "'email' is not in its `key` .id."),
+        ],
+    )
+    def test_a_key_that_an_update_may_change_is_refused(self, deploy, select, at, column):
+        text = SAMPLE + self.TAGS.replace("explode(Tags)", select)
+        with pytest.raises(ConfigError, match=f'pipelines.shop.topics.{at}: source .tags. has before = "opt.*{column}'):
+            deploy(text)
+        deploy(text.replace('before = "optional"', 'before = "required"'))
+
+    def test_a_bare_key_column_is_refused_at_the_source(self, deploy):
+        text = changed('select = { shop_id = "explode(Tags)" }\n', "", SAMPLE + self.TAGS)
+        text = changed("id bigint, email", "id bigint, shop_id bigint, email", text)
+        with pytest.raises(
+            ConfigError, match=r"topics.tags.source: source 'tags' .* column 'shop_id' is not in its `key`"
+        ):
+            deploy(text)
+
+    @pytest.mark.parametrize("select", ["id", "ID + 0", "explode(array(id))", "CAST(7 AS bigint)"])
+    def test_a_key_that_is_computed_from_the_key_is_welcome(self, deploy, select):
+        deploy(SAMPLE + self.TAGS.replace("explode(Tags)", select))
