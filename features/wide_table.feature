@@ -497,6 +497,54 @@ Feature: A wide table of which each topic has a part
         | 2       | new |
       And shop.dead_letters shows nothing
 
+    Scenario: A delete that lacks the list from which its keys come is a dead letter
+      Given the setting pipelines.shop.topics.info.owner = false
+      And the setting sources.tags.schema = "shops array<bigint>, tag string, seq bigint"
+      And the setting sources.tags.format = "debezium-json"
+      And the setting pipelines.shop.topics.tags = { source = "tags", select = { shop_id = "explode(shops)" }, columns = ["tag"], sequence = ["seq"], owner = true }
+      And these lines arrive at tags
+        """
+        {"op": "c", "source": {}, "after": {"shops": [1, 2], "tag": "new", "seq": 1}}
+        {"op": "c", "source": {}, "after": {"shops": [3], "tag": "open", "seq": 1}}
+        {"op": "c", "source": {}, "after": {"shops": [], "tag": "none", "seq": 1}}
+        """
+      And shop runs until idle
+      When these lines arrive at tags
+        """
+        {"op": "d", "source": {}, "before": {"tag": "new", "seq": 1}}
+        {"op": "d", "source": {}, "before": {"shops": [3], "tag": "open", "seq": 1}}
+        {"op": "d", "source": {}, "before": {"shops": [], "tag": "none", "seq": 1}}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | tag |
+        | 1       | new |
+        | 2       | new |
+      And the dead letters of shop are exactly
+        | row_kind | reason                     |
+        | -D       | key column shop_id is null |
+
+    Scenario: A delete without a list deletes the row if the list gives no key
+      Given the setting pipelines.shop.topics.info.owner = false
+      And the setting sources.tags.schema = "kind string, shop_id bigint, tags array<string>, seq bigint"
+      And the setting sources.tags.row_kind = "kind"
+      And the setting pipelines.shop.topics.tags = { source = "tags", select = { tag = "explode(tags)" }, sequence = ["seq"], owner = true }
+      And these lines arrive at tags
+        """
+        {"kind": "+I", "shop_id": 1, "tags": ["a", "b"], "seq": 1}
+        {"kind": "+I", "shop_id": 2, "tags": ["a", "b"], "seq": 1}
+        """
+      And shop runs until idle
+      When these lines arrive at tags
+        """
+        {"kind": "-D", "shop_id": 1, "seq": 2}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | tag |
+        | 2       | b   |
+      And shop.dead_letters shows nothing
+
     Scenario: Dead letters that are read again without a fix change nothing, and do not become more
       Given the setting pipelines.shop.topics.info.owner = false
       And the setting sources.tags.schema = "shops array<bigint>, tag string, seq bigint"

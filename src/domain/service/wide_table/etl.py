@@ -114,18 +114,38 @@ class TopicEtl:
         """Evaluate table functions, which return no row for an empty list.
 
         A row that could not be decoded must not go through them. A new image must leave a row, with its sequence and
-        without a key: its old image has keys to delete.
+        without a key: its old image has keys to delete. A delete must leave one unless it is known to have no key.
         """
         rows, readable = self.engine.persist(rows), nw.col(ERROR).is_null()
         generated = self._select(rows.filter(readable), expressions)
-        if not self._topic.in_pairs:
+        if not self._topic.changes:
             return nw.concat([generated, rows.filter(~readable)], how="diagonal")
         generated = self.engine.persist(generated)
-        new = rows.filter(readable & (nw.col(ROW_KIND) == UPDATE_AFTER))
-        empty = new.join(generated.select(POSITION).unique(), on=POSITION, how="anti")
+        empty = rows.filter(readable).join(generated.select(POSITION).unique(), on=POSITION, how="anti")
         sequence = {name: expressions[name] for name in map(_sequence, range(len(self._topic.sequence)))}
-        empty = self._select(empty, sequence).with_columns(nw.lit(value=True).alias(_EMPTY))
-        return nw.concat([generated, empty, rows.filter(~readable)], how="diagonal")
+        parts = [generated, self._select_deletes(empty, expressions, sequence), rows.filter(~readable)]
+        if self._topic.in_pairs:
+            new = self._select(empty.filter(nw.col(ROW_KIND) == UPDATE_AFTER), sequence)
+            parts.append(new.with_columns(nw.lit(value=True).alias(_EMPTY)))
+        return nw.concat(parts, how="diagonal")
+
+    def _select_deletes(
+        self, empty: nw.LazyFrame[Any], expressions: Mapping[str, Expression], sequence: Mapping[str, Expression]
+    ) -> nw.LazyFrame[Any]:
+        """Return the deletes among rows for which a table function returned no row, with their sequence and key.
+
+        If the function makes a key column, that one is null. A record that lacks a column which it reads becomes a dead
+        letter so; of an empty list there is nothing to delete.
+        """
+        kind, keys = nw.col(ROW_KIND), {name: expressions[name] for name in self._keys}
+        lists = {name for each in keys.values() if each.generates for name in each.columns}
+        deletes = kind == DELETE if self._topic.in_pairs else removes(kind)
+        if lists:
+            partial = ABSENT in empty.collect_schema().names()
+            absent = [self._is_absent(name) for name in sorted(lists)] if partial else [nw.lit(value=False)]
+            deletes = deletes & nw.any_horizontal(*absent, ignore_nulls=True)
+        fixed = {name: each for name, each in keys.items() if not each.generates}
+        return self._select(empty.filter(deletes), {**fixed, **sequence})
 
     def _keep_one_per_key(self, rows: nw.LazyFrame[Any]) -> nw.LazyFrame[Any]:
         """Keep one row per record and key, the one with the highest values: a table function may return several."""
@@ -218,11 +238,14 @@ class TopicEtl:
         sets = nw.lit(value=True)
         if self._topic.absent == "keep" and partial:
             for name in each.expression.columns:
-                is_absent = nw.col(ABSENT).str.contains(f"`{self._declared(name)}`", literal=True)
-                sets = sets & ~is_absent.fill_null(value=False)
+                sets = sets & ~self._is_absent(name)
         if self._topic.nulls == "keep":
             sets = sets & ~nw.col(_of(each.name)).is_null()
         return sets
+
+    def _is_absent(self, name: str) -> nw.Expr:
+        """Whether a record lacks a column; its rows must list absent columns."""
+        return nw.col(ABSENT).str.contains(f"`{self._declared(name)}`", literal=True).fill_null(value=False)
 
     @property
     def _keys(self) -> list[str]:

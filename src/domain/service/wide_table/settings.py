@@ -104,6 +104,11 @@ class TopicSettings:
         return self.format in CHANGE_FORMATS
 
     @property
+    def changes(self) -> bool:
+        """Whether its records may be deletes."""
+        return self.in_pairs or self.records is None or self.records.row_kind is not None
+
+    @property
     def generates(self) -> bool:
         """Whether a record may produce several rows."""
         return any(each.expression.generators for each in self.columns)
