@@ -17,6 +17,7 @@ from attrs import evolve
 
 from headwater.adapters.hudi.archive import ArchivePolicy
 from headwater.adapters.hudi.compact import CompactionPolicy
+from headwater.adapters.hudi.local import exchange
 from headwater.adapters.hudi.local import read as reading
 from headwater.adapters.hudi.local.commit import LocalCommit
 from headwater.adapters.hudi.names import KEY
@@ -233,6 +234,31 @@ class TestSameRows(LocalHudi):
         assert wider.rows() == bag((1, "a", None), (2, "c", None))
         wider.commit(merge=[(3, "d", None)])
         assert wider.rows() == bag((1, "a", None), (2, "c", None), (3, "d", None))
+
+
+class TestExchange(LocalHudi):
+    def test_many_rows_are_several_partitions_in_their_order(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(exchange, "_BATCH_BYTES", 1000)
+        monkeypatch.setattr(exchange, "_HEAP_SHARE", 1)
+        self.spark.conf.set("spark.sql.execution.arrow.localRelationThreshold", "1b")
+        schema = Schema.parse("id bigint, name string")
+        rows = pl.DataFrame({"id": list(range(500)), "name": [f"n{number}" for number in range(500)]})
+        try:
+            handed = exchange.to_spark(self.spark, rows, schema)
+            assert handed.rdd.getNumPartitions() > 5
+            assert exchange.to_polars(handed, schema).equals(rows)
+        finally:
+            self.spark.conf.unset("spark.sql.execution.arrow.localRelationThreshold")
+
+    def test_more_than_the_heap_takes_is_beyond_the_engine(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        table = self.table(self.reopen(), spec_of("id bigint, name string", ["id"]))
+        first = table.commit(append=[(1, "a")])
+        with monkeypatch.context() as patch:
+            patch.setattr(exchange, "_HEAP_SHARE", 10**12)
+            with pytest.raises(EngineLimit, match=r"raise spark\.driver\.memory under"):
+                table.commit(merge=[(2, "b")])
+        assert table.rows() == bag((1, "a"))
+        assert table.rows_at(first) == bag((1, "a"))
 
 
 class TestRaces(LocalHudi):
