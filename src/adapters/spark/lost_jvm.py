@@ -34,9 +34,11 @@ def explain_lost_jvm() -> Iterator[None]:
         if isinstance(error, (Py4JJavaError, HeadwaterError)) or not _has_ended():
             raise
         raise EngineLost(
-            "Spark's JVM has ended: it was killed, or it crashed. If the machine ran out of memory, its kernel log says"
-            " so (`dmesg`, or `journalctl -k`): lower spark.driver.memory under [backend.spark], or free memory."
-            " Nothing is lost: start the command again, and it continues after the newest publication"
+            "Spark's JVM has ended: it was killed, or it crashed. If the output above has `OutOfMemoryError: Java heap"
+            " space`, its heap was too small: raise spark.driver.memory under [backend.spark], or lower local_mb under"
+            " [backend] if the engine is auto. Else, if the machine ran out of memory, its kernel log says so (`dmesg`,"
+            " or `journalctl -k`): lower spark.driver.memory, or free memory. Nothing is lost: start the command again,"
+            " and it continues after the newest publication"
         ) from error
 
 
