@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
@@ -57,6 +58,25 @@ class TestEdits(Hudi):
         former.commit(merge=[(1, 2, "b")])
         edited.newest = former.newest
         assert edited.rows() == bag((1, 2, "b", 1, "x"))
+
+    def test_the_first_commit_of_a_new_column_counts_whichever_process_commits_next(self) -> None:
+        """The engines of one run are such processes: each knows the column before either has committed it."""
+        former = self.table(self.reopen(), OLD)
+        before = former.commit(merge=[(1, 1, "a")])
+        one, other = (self.following(former, NEW) for _ in range(2))
+        first = one.commit(merge=[(1, None, None, 1, "x")])
+        other.sequence = one.sequence
+        other.commit(merge=[(1, None, None, 2, "y")])
+        assert self.added() == {"m": first, "place": first}
+        restored = other.rollback(before)  # it has all columns
+        one.sequence = other.sequence
+        one.commit(merge=[(1, None, None, 3, "z")])
+        assert self.added() == {"m": restored, "place": restored}
+
+    def added(self) -> dict[str, str]:
+        """The stored commits that added columns."""
+        found: dict[str, str] = json.loads((self.root / "pipeline" / "items" / ".headwater.json").read_text())["added"]
+        return found
 
     def test_columns_that_the_stored_definition_lacks_are_an_error(self) -> None:
         former = self.table(self.reopen(), OLD)

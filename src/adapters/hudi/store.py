@@ -68,12 +68,14 @@ class Table:
             self.is_kept = True
 
     def follow(self) -> None:
-        """Take over the buckets of a first load, and the columns, that other stores have added since.
+        """Take over the buckets of a first load, the columns and their first commits, that other stores have added.
 
         Rows are looked for, and sent, by buckets; and each commit has all columns.
         """
         if there := read_definition(self.folder, self.spec.name):
-            self.definition = evolve(self.definition, buckets=there.buckets, resized=there.resized)
+            known = {name: at for name, at in there.added.items() if name in self.definition.spec.schema}
+            added = {**self.definition.added, **known}
+            self.definition = evolve(self.definition, buckets=there.buckets, resized=there.resized, added=added)
             if there.spec.schema.without(self.definition.spec.schema.names).columns and self.timeline.newest():
                 self.definition = self.definition.with_columns_of(_as_stored(there, self.timeline))
 
