@@ -179,7 +179,7 @@ def _day_type(node: exp.Expr) -> DataType:
 
 
 def _days_type(node: exp.Expr) -> DataType:
-    check(node.expression, INTEGERS, "a whole number")
+    check(node.expression, INTEGERS - {"bigint"}, "an int or a smaller whole number")
     return _day_type(node)
 
 

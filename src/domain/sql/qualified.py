@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from sqlglot import exp
 from sqlglot.errors import OptimizeError, SqlglotError
-from sqlglot.optimizer.normalize_identifiers import normalize_identifiers
 from sqlglot.optimizer.qualify import qualify
 from sqlglot.optimizer.scope import walk_in_scope
 from sqlglot.schema import MappingSchema
@@ -14,10 +13,9 @@ from sqlglot.schema import MappingSchema
 from ..errors import first_line
 from ..table.schema import DataType
 from .aliases import miscounted_alias
+from .bare_names import USING, check_bare_names, normalized, note_bare_names
 from .parsing import DIALECT
 from .types import node_type
-
-_USING = "headwater_using"
 
 
 def sqlglot_schema(tables: Mapping[str, Mapping[str, DataType]]) -> MappingSchema:
@@ -26,15 +24,10 @@ def sqlglot_schema(tables: Mapping[str, Mapping[str, DataType]]) -> MappingSchem
     sqlglot would parse names as SQL: of ``n--m`` and ``$n`` it would make ``n``.
     """
     schema: dict[str, object] = {
-        _normalized(table): {_normalized(name): node_type(kind) for name, kind in columns.items()}
+        normalized(table): {normalized(name): node_type(kind) for name, kind in columns.items()}
         for table, columns in tables.items()
     }
     return MappingSchema(schema, dialect=DIALECT, normalize=False)
-
-
-def _normalized(name: str) -> str:
-    """A name in the form to which sqlglot brings those of a query."""
-    return normalize_identifiers(exp.to_identifier(name, quoted=True), dialect=DIALECT).name
 
 
 def _name_tables(tree: exp.Expr) -> None:
@@ -59,12 +52,11 @@ def qualified(tree: exp.Expr, schema: MappingSchema, *, quotes: bool) -> exp.Exp
             each of its columns once.
     """
     _check_aliases(tree)
-    for join in tree.find_all(exp.Join):
-        if using := join.args.get("using"):
-            join.meta[_USING] = tuple(each.name for each in using)
+    note_bare_names(tree)
     _name_tables(tree)
     tree = qualify(tree, schema=schema, dialect=DIALECT, quote_identifiers=quotes)
     _check_aliases(tree)
+    check_bare_names(tree, schema)
     for select in tree.find_all(exp.Select):
         _merge_left(select)
     return tree
@@ -116,7 +108,7 @@ def _merge_left(select: exp.Select) -> None:
     """
     merged: dict[str, list[exp.Expr]] = {}
     for join in select.args.get("joins") or ():
-        names = join.meta.get(_USING)
+        names = join.meta.get(USING)
         if not names:
             continue
         found = {each.right.name.lower(): each for each in join.args["on"].find_all(exp.EQ)}

@@ -108,6 +108,8 @@ def test_types_are_those_of_spark(expression, ddl):
         ),
         ("sum(n) over (order by id rows between 3 preceding and 5 preceding)", "does not take this frame"),
         ("ä", "only in backticks"),
+        ("date_add(d, id)", "id` is bigint where an int or a smaller whole number is wanted"),
+        ("date_sub(d, 3000000000)", "is bigint where an int"),
     ],
 )
 def test_what_spark_does_not_know(expression, told):
@@ -147,3 +149,53 @@ def test_a_column_of_a_type_that_tables_do_not_have_is_named() -> None:
         type_query("SELECT * FROM t", tables)
     with pytest.raises(ConfigError, match="column 'n' of the result is NULL in every row; cast it to a type, such as"):
         type_query("SELECT k, NULL AS n FROM t", tables)
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("select t.id + 1 as id, count(*) as c from t join u on t.n = u.w group by id", "id"),
+        ("select t.id as ID, count(*) as c from t join u on t.n = u.w group by `Id`", "id"),
+        ("select id from t join u using (id), u as v", "id"),
+        ("select id from t join u using (id) join u as v on v.w = t.n", "id"),
+        ("select count(*) as c from t full join u using (id) cross join (select id from u) v where id = 1", "id"),
+        ("select t.n from t cross join u join u as v using (id)", "id"),
+        ("select t.n from t, u join u as v using (id)", "id"),
+    ],
+)
+def test_names_that_several_tables_have_are_ambiguous_to_spark(sql, name):
+    with pytest.raises(ConfigError, match=f"Column '{name}' is ambiguous: several tables have it; write the table"):
+        type_query(sql, TABLES)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select n + 1 as q, sum(q) over (partition by g) as m from t",
+        "select n + 1 as q, sum(n) over (partition by q) as m from t",
+        "select g as Q, row_number() over (order by q) as m from t",
+        "select g as q, sum(count(*)) over (partition by q) as m from t group by g",
+        "select n as q, sum(q) as m from t group by n",
+    ],
+)
+def test_a_window_and_an_aggregate_use_no_name_that_only_select_gives(sql):
+    with pytest.raises(ConfigError, match="no table has column 'q', and a window or an aggregate cannot use a name"):
+        type_query(sql, TABLES)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "select n + 1 as n, count(*) as c from t group by n",
+        "select t.n + 1 as n, count(*) as c from t join u on t.id = u.id group by n, t.n",
+        "select t.id + 1 as z, count(*) as c from t join u on t.id = u.id group by z having z > 1",
+        "select t.id + 1 as id from t join u on t.n = u.w order by id",
+        "select n + 1 as n, sum(n) over (partition by n) as m from t",
+        "select n + 1 as q, q + 1 as r, sum(n) over (partition by g) + q as m from t",
+        "select id from t join u using (id) join u as v using (id)",
+        "select w from t join u using (id), (select id from u) as v",
+        "select id, count(*) as c from t full join u using (id) group by id",
+    ],
+)
+def test_names_that_spark_finds(sql):
+    type_query(sql, TABLES)

@@ -300,6 +300,13 @@ def test_joins_that_only_filter_are_followed() -> None:
         assert _up(found) == {"c": [["id"]], "o": [["c"]]}
 
 
+def test_a_column_that_a_natural_join_merges_needs_no_table() -> None:
+    (found,) = derivations("SELECT id, price FROM c NATURAL JOIN p", TABLES)
+    assert sorted(found.reads.values()) == ["c", "p"]
+    with pytest.raises(ConfigError, match="Column 'id' is ambiguous"):
+        derivations("SELECT id, price FROM c NATURAL JOIN p CROSS JOIN o", TABLES)
+
+
 def test_what_cannot_be_followed_may_be_declared() -> None:
     sql = "SELECT o.id FROM o JOIN p ON p.price > o.n"
     declared = _routes(sql, p="SELECT o.id FROM o JOIN p ON p.price > o.n")
