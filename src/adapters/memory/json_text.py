@@ -12,9 +12,10 @@ import polars as pl
 
 from ...domain.errors import ConfigError
 from ..polars.schema import instance_of
+from ..records.not_utf8 import explain_not_utf8
 from ..records.shapes.chunk import BLANKS
 from ..shared.plain_faults import explain_case
-from ..shared.utf8 import LONE_SURROGATE, explain_not_utf8
+from ..shared.utf8 import LONE_SURROGATE
 from .csv_text import read_text
 
 _LONE_SURROGATE = re.compile(LONE_SURROGATE.encode())

@@ -11,7 +11,7 @@ from attrs import frozen
 
 from ...domain.source.conversion import Undecodable, shown
 from ...domain.source.csv_format import RFC_4180, CsvFormat
-from ..shared.utf8 import explain_not_utf8
+from .not_utf8 import explain_not_utf8
 from .shapes.chunk import BLANKS
 
 ONLY_RETURNS = (

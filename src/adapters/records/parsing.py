@@ -13,7 +13,7 @@ from ...domain.source.changelog.settings import CANAL, DEBEZIUM
 from ...domain.source.conversion import Undecodable
 from ...domain.source.decode import ONE_OBJECT
 from ...domain.source.record_spec import RecordSpec
-from ..shared.utf8 import other_format
+from .not_utf8 import other_format
 
 Parse: TypeAlias = Callable[[bytes], object]
 """The bytes of a record -> the parsed record, or `Undecodable`."""
