@@ -394,6 +394,39 @@ class TestOwnCommits(LocalHudi):
         newest = [(*keys[0], "fifth"), *((*key, "fourth") for key in keys[1:]), *left[len(keys[1::2]) :]]
         assert self.seen(table) == bag(*newest)
 
+    def test_decimals_of_rows_that_spark_merges_with_others(self) -> None:
+        """Hudi merges records as Avro, in which a decimal is bytes."""
+        table = self.table(self.reopen(), spec_of("id int, a decimal(9,2), b decimal(18,3), c decimal(38,10)", ["id"]))
+        rows = [(n, Decimal(f"{n}.10"), Decimal(f"-{n}.345"), Decimal(f"{n}.0000000001")) for n in range(5)]
+        table.commit(append=rows[:3])
+        with self.without_jobs():
+            table.commit(merge=rows[1:4])
+        self.commit_on_spark(table, rows[4:])
+        self.commit_on_spark(table, [(0, None, None, None)])
+        table.compact()
+        assert self.seen(table) == bag((0, None, None, None), *rows[1:])
+
+    def test_a_column_of_another_process_that_is_nested(self) -> None:
+        table = self.table(self.reopen(), spec_of("id int, name string", ["id"]))
+        table.commit(append=[(1, "a")])
+        wider = TableDriver(self, self.reopen(), spec_of("id int, name string, tags array<string>", ["id"]))
+        wider.store.ensure(wider.spec)
+        wider.sequence = table.sequence
+        wider.commit(merge=[(2, "b", ["x"])])
+        table.sequence = wider.sequence
+        table.commit(merge=[(1, "c")])
+        assert table.rows() == bag((1, "c"), (2, "b"))
+        wider.newest = table.newest
+        assert [str(row) for row in wider.rows()] == [str(row) for row in bag((1, "c", None), (2, "b", ["x"]))]
+
+    def test_partitions_whose_names_are_too_long(self) -> None:
+        table = self.table(self.reopen(), spec_of("k string, n int", ["k", "n"], partition_by=["k"]))
+        table.commit(append=[("a", 1)])
+        table.commit(delete=[("x" * 300, 1)])
+        with pytest.raises(BadInput, match="the value of k in some row is too long for the name of a folder"):
+            table.commit(merge=[("x" * 300, 1)])
+        assert self.seen(table) == bag(("a", 1))
+
     def test_rows_without_a_key(self) -> None:
         table = self.table(self.reopen(), spec_of("day int, n bigint", partition_by=["day"]))
         rows = [(1, 1), (1, 1), (2, None), (None, 3), (3, 4)]
@@ -430,12 +463,15 @@ class TestOwnCommits(LocalHudi):
             patched.setattr(LocalCommit, step, dies)
             table.commit(merge=[(1, 1, "dead"), (2, 3, "dead")], delete=[(1, 2)])
         assert self.seen(table) == bag((1, 1, "a"), (1, 2, "b"))
+        dead = {path for path in self.root.rglob("*_0-0-0*") if path.is_file() and ".hoodie" not in path.parts}
+        assert bool(dead) == (step != "_begin")
         if next_writer == "spark":
             self.commit_on_spark(table, [(1, 1, "alive")])
         else:
             table.commit(merge=[(1, 1, "alive")])
         assert self.seen(table) == bag((1, 1, "alive"), (1, 2, "b"))
         assert len(list(table.store.versions(table.spec.name))) == 2
+        assert not any(path.exists() for path in dead)
         table.compact()
         assert self.seen(table) == bag((1, 1, "alive"), (1, 2, "b"))
 

@@ -6,6 +6,7 @@ writer checks the newest mark, rolls back the unfinished commits of dead writers
 
 from __future__ import annotations
 
+import fcntl
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -51,9 +52,9 @@ def locked(folder: Folder, name: str = COMMITS) -> Iterator[None]:
 
 @contextmanager
 def _file_lock(folder: Folder, name: str) -> Iterator[None]:
-    """A lock of the operating system on a file, which ends with the process that holds it.
+    """Locks of the operating system on two files, which end with the processes that hold them.
 
-    The JVM takes it, not Python: the JVM writes, and may live on for a while after Python is killed.
+    The JVM takes one, and this process the other: both write, and either may live on for a while after the other.
     """
     place = Path(folder.local or "", name)
     try:
@@ -63,9 +64,20 @@ def _file_lock(folder: Folder, name: str) -> Iterator[None]:
     file = java_class(folder.session, "java.io.RandomAccessFile")(str(place), "rw")
     try:
         _wait_for(file.getChannel().tryLock, folder)
-        yield
+        with place.with_name(f"{name}-python").open("wb") as mine:
+            _wait_for(lambda: _try_lock(mine.fileno()), folder)
+            yield
     finally:
         file.close()
+
+
+def _try_lock(file: int) -> bool | None:
+    """Lock an open file until it is closed; None if another process has locked it."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return None
+    return True
 
 
 @contextmanager

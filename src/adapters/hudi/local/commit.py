@@ -69,17 +69,23 @@ class LocalCommit:
         return self.table.root / _TEMPORARY / self._instant
 
     def _begin(self) -> None:
-        begun = f"{self._instant}.{self.table.action}"
-        (self._timeline / f"{begun}.requested").touch()
-        (self._timeline / f"{begun}.inflight").write_bytes(self._encoded([], {}))
+        requested = self._timeline / f"{self._instant}.{self.table.action}.requested"
+        inflight = self._timeline / f"{self._instant}{self.table.inflight}"
+        requested.touch()
+        inflight.write_bytes(self._encoded([], {}))
+        for each in (requested, inflight, self._timeline):  # else nobody would roll back a file that is on the disk
+            flush(each)
 
     def _written(self, file: NewFile) -> NewFile:
         """Write a file, with its marker before it, and what Hudi wants in a new partition."""
         folder = self.table.root / file.folder
         marker = self._markers / file.folder / f"{file.name}.marker.CREATE"
-        for each in (marker.parent, folder):
-            each.mkdir(parents=True, exist_ok=True)
+        marker.parent.mkdir(parents=True, exist_ok=True)
         marker.touch()
+        flush(marker.parent)
+        if not folder.exists():
+            folder.mkdir()
+            flush(folder.parent)
         if not (folder / _PARTITION_FILE).exists():
             depth = 1 if file.folder else 0
             text = f"#partition metadata\ncommitTime={self._instant}\npartitionDepth={depth}\n"

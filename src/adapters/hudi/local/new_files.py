@@ -7,6 +7,7 @@ from io import BytesIO
 from uuid import uuid4
 
 import polars as pl
+import pyarrow.parquet as pq
 from attrs import frozen
 
 from ....domain.table.schema import Schema
@@ -154,7 +155,11 @@ def _as_columns(rows: pl.DataFrame, schema: pl.Schema) -> Iterator[pl.Expr]:
 
 
 def _parquet(rows: pl.DataFrame) -> bytes:
-    """Rows as the bytes of a Parquet file."""
-    file = BytesIO()
-    rows.write_parquet(file, compression="snappy", metadata=_CALENDAR)
+    """Rows as the bytes of a Parquet file.
+
+    Decimals are arrays of bytes, as PyArrow writes them. Polars writes short ones as integers, and Hudi, which merges
+    records as Avro, would take these for the values.
+    """
+    file, table = BytesIO(), rows.to_arrow(compat_level=pl.CompatLevel.oldest())
+    pq.write_table(table.replace_schema_metadata(_CALENDAR), file, compression="snappy", store_schema=False)
     return file.getvalue()

@@ -65,7 +65,7 @@ class LocalVersion:
 
     def groups(self, folders: Collection[str]) -> list[Slice]:
         """The files of the file groups in these partitions, of which some may not exist yet."""
-        return list(self._slices(Matching(), [each for each in folders if (self.root / each).is_dir()]))
+        return list(self._slices(Matching(), [each for each in folders if _is_folder(self.root / each)]))
 
     def record_keys(self, found: Slice) -> pl.DataFrame:
         """The record keys in the base file of a file group, as `RECORD_KEY`."""
@@ -140,6 +140,13 @@ def _files(found: Slice) -> Iterator[Path]:
     yield from found.logs
     if found.base is not None:
         yield found.base
+
+
+def _is_folder(path: Path) -> bool:
+    try:
+        return path.is_dir()
+    except OSError:  # its name is too long
+        return False
 
 
 def _folders(root: Path) -> list[str]:

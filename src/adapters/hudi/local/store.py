@@ -32,7 +32,15 @@ from .commit import LocalCommit
 from .exchange import to_polars, to_spark
 from .new_files import Changes
 from .read import LocalVersion, cache_key, is_large
-from .stored_rows import can_store, stored_names, to_gone, to_stored, with_buckets
+from .stored_rows import (
+    can_store,
+    check_folders,
+    has_plain_dates,
+    stored_names,
+    to_gone,
+    to_stored,
+    with_buckets,
+)
 from .table_files import TableFiles
 
 
@@ -143,6 +151,7 @@ class LocalHudiStore(HudiStore):
         rows, gone = to_stored(given.rows, spec, definition.spec.schema, sequence), to_gone(given.keys, spec)
         if spec.key and (rows[KEY].null_count() or gone[KEY].null_count()):
             raise null_key(spec.name)
+        check_folders(rows, spec)
         groups = local.groups({*rows[PARTITION], *gone[PARTITION]})
         files = TableFiles.find(self._root(used), definition, stored_names(rows, spec), groups)
         if files is None:
@@ -199,9 +208,11 @@ class LocalHudiStore(HudiStore):
 def _takes_local_commits(used: Table, given: _Given, now: TableVersion) -> bool:
     """Whether a commit of rows and keys may be made by this process, as far as the table's definition says."""
     definition = used.definition
-    if now.version is None or definition.unconfirmed or definition.resized or not can_store(used.spec):
+    if now.version is None or definition.unconfirmed or definition.resized or not can_store(definition.spec):
         return False
-    return not (now.folded and given.keys.height)  # the stored rows of such a key are looked up
+    if now.folded and given.keys.height:  # the stored rows of such a key are looked up
+        return False
+    return all(has_plain_dates(each, used.spec) for each in (given.rows, given.keys))
 
 
 def _placed(schema: Schema, rows: nw.LazyFrame[Any]) -> Schema:

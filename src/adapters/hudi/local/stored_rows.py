@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import date
 from functools import reduce
 from urllib.parse import quote
 
 import polars as pl
 
+from ....domain.errors import BadInput
 from ....domain.table.schema import INTEGERS, Schema
 from ....domain.table.spec import TableSpec
 from ...polars.schema import polars_schema, polars_type
@@ -20,6 +22,8 @@ BUCKET = "_headwater_bucket"
 """int: the number of a row's file group within its partition."""
 
 _UNSAFE = "[^A-Za-z0-9-]"
+_LONGEST = 255
+"""The largest number of bytes in the name of a folder."""
 _SMALL = {"tinyint": pl.Int32(), "smallint": pl.Int32()}
 
 
@@ -27,6 +31,29 @@ def can_store(spec: TableSpec) -> bool:
     """Whether the rows of a table can be made here: with keys and partitions of these types, and no nested columns."""
     texts = (spec.schema[name].name in _TEXTS for name in (*spec.key, *spec.partition_by))
     return all(texts) and not any(each.type.is_nested for each in spec.schema.columns)
+
+
+def has_plain_dates(rows: pl.DataFrame, spec: TableSpec) -> bool:
+    """Whether the dates in columns of the key and the partition are from year 1 to 9999: others are left to Spark."""
+    names = [
+        each for each in (*spec.key, *spec.partition_by) if each in rows.columns and spec.schema[each].name == "date"
+    ]
+    plain = (pl.col(name).is_between(date.min, date.max).fill_null(value=True).all() for name in names)
+    return not names or rows.select(pl.all_horizontal(*plain)).item()
+
+
+def check_folders(stored: pl.DataFrame, spec: TableSpec) -> None:
+    """Check that the names of partitions are names of folders.
+
+    Raises:
+        BadInput: one is too long.
+    """
+    longest = max((len(each.encode()) for each in stored[PARTITION].unique()), default=0)
+    if longest > _LONGEST:
+        raise BadInput(
+            f"table {spec.name}: the value of {', '.join(spec.partition_by)} in some row is too long for the name of a"
+            f" folder ({longest} bytes, of at most {_LONGEST}); shorten it, or reject such rows before"
+        )
 
 
 def to_stored(rows: pl.DataFrame, spec: TableSpec, columns: Schema, sequence: int | None = None) -> pl.DataFrame:
@@ -82,7 +109,8 @@ def with_buckets(rows: pl.DataFrame, number: int) -> pl.DataFrame:
 
 def _bucket(key: str, number: int) -> int:
     """The hash of a Java list whose only element is a text, modulo the number; the text has only ASCII."""
-    return ((reduce(lambda so_far, letter: 31 * so_far + letter, key.encode(), 0) + 31) & 0x7FFFFFFF) % number
+    found = reduce(lambda so_far, letter: (31 * so_far + letter) & 0xFFFFFFFF, key.encode(), 0)
+    return ((found + 31) & 0x7FFFFFFF) % number
 
 
 def _identity(spec: TableSpec, sequence: int | None) -> list[pl.Expr]:

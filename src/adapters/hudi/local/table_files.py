@@ -24,6 +24,7 @@ FIRST = "null"
 _PROPERTIES = ".hoodie/hoodie.properties"
 _WANTED = frozenset({"hoodie.table.version=9", "hoodie.timeline.layout.version=2"})
 """The properties of a table of the form that is written here."""
+_COMMIT, _DELTA_COMMIT = "commit", "deltacommit"
 _PLANNED = (".clustering.requested", ".replacecommit.requested")
 _OWN = ("_hoodie_commit_time", "_hoodie_commit_seqno", RECORD_KEY, "_hoodie_partition_path", "_hoodie_file_name")
 
@@ -90,7 +91,7 @@ class TableFiles:
             columns: its stored columns, without Hudi's own.
             groups: see above.
         """
-        action = "deltacommit" if definition.is_logged else "commit"
+        action = _DELTA_COMMIT if definition.is_logged else _COMMIT
         with translate_errors("read", root):
             properties = (root / _PROPERTIES).read_text(encoding="utf-8").splitlines()
             names = sorted(each.name for each in (root / TIMELINE).iterdir())
@@ -105,6 +106,11 @@ class TableFiles:
         if {each["name"] for each in json.loads(schema)["fields"]} != {*columns}:
             return None
         return cls(root, action, schema, metadata, groups)
+
+    @property
+    def inflight(self) -> str:
+        """The ending of the name of a commit that has begun."""
+        return ".inflight" if self.action == _COMMIT else f".{self.action}.inflight"
 
     @property
     def names(self) -> list[str]:
