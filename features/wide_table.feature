@@ -545,6 +545,32 @@ Feature: A wide table of which each topic has a part
         | 2       | b   |
       And shop.dead_letters shows nothing
 
+    Scenario: An update to an empty list deletes the row of its key, also without its old image
+      Given the setting pipelines.shop.topics.info.owner = false
+      And the setting sources.tags.schema = "shop_id bigint, tags array<string>, seq bigint"
+      And the setting sources.tags.format = "debezium-json"
+      And the setting sources.tags.key = ["shop_id"]
+      And the setting sources.tags.before = "optional"
+      And the setting pipelines.shop.topics.tags = { source = "tags", select = { tag = "explode(tags)" }, sequence = ["seq"], owner = true }
+      And these lines arrive at tags
+        """
+        {"op": "c", "source": {}, "after": {"shop_id": 1, "tags": ["a", "b"], "seq": 1}}
+        {"op": "c", "source": {}, "after": {"shop_id": 2, "tags": ["a", "b"], "seq": 1}}
+        {"op": "c", "source": {}, "after": {"shop_id": 3, "tags": ["c"], "seq": 1}}
+        """
+      And shop runs until idle
+      When these lines arrive at tags
+        """
+        {"op": "u", "source": {}, "before": null, "after": {"shop_id": 1, "tags": [], "seq": 2}}
+        {"op": "u", "source": {}, "before": {"shop_id": 2, "tags": ["a", "b"], "seq": 1}, "after": {"shop_id": 2, "tags": null, "seq": 2}}
+        {"op": "u", "source": {}, "before": null, "after": {"shop_id": 3, "tags": ["d"], "seq": 2}}
+        """
+      And shop runs until idle
+      Then shop.rows shows exactly
+        | shop_id | tag |
+        | 3       | d   |
+      And shop.dead_letters shows nothing
+
     Scenario: Dead letters that are read again without a fix change nothing, and do not become more
       Given the setting pipelines.shop.topics.info.owner = false
       And the setting sources.tags.schema = "shops array<bigint>, tag string, seq bigint"

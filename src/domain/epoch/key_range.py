@@ -47,11 +47,12 @@ def join_between(ranges: Iterable[KeyRange], others: Sequence[KeyRange]) -> tupl
     >>> ranges = [KeyRange(1, 2), KeyRange(5, 7), KeyRange(20, 30), KeyRange(40, 50)]
     >>> [(each.low, each.high) for each in join_between(ranges, [KeyRange(10, 12), KeyRange(45)])]
     [(1, 7), (20, 30)]
+    >>> [(each.low, each.high) for each in join_between([KeyRange(0, 0), KeyRange(12, 12)], [KeyRange(0, 4)])]
+    [(0, 0), (12, 12)]
     """
     apart = [each for each in ranges if not any(_overlap(each, other) for other in others)]
-    ordered = sorted(
-        [(other, False) for other in others] + [(each, True) for each in apart], key=lambda at: _start(at[0])
-    )
+    both = [*((other, False) for other in others), *((each, True) for each in apart)]
+    ordered = sorted(both, key=lambda at: (_start(at[0]), _end(at[0])))  # a point comes before a range from there on
     found: list[KeyRange] = []
     goes_on = False
     for each, wanted in ordered:
@@ -73,6 +74,11 @@ def _is_below(low: Any | None, high: Any | None) -> bool:
 def _start(each: KeyRange) -> tuple[bool, Any]:
     """The sort key of ranges: those without a lower bound come first."""
     return (False, 0) if each.low is None else (True, each.low)
+
+
+def _end(each: KeyRange) -> tuple[bool, Any]:
+    """The sort key of ranges with one lower bound: those without an upper bound come last."""
+    return (True, 0) if each.high is None else (False, each.high)
 
 
 def _hull(first: KeyRange, last: KeyRange) -> KeyRange:

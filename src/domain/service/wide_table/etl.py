@@ -113,8 +113,9 @@ class TopicEtl:
     def _generate(self, rows: nw.LazyFrame[Any], expressions: Mapping[str, Expression]) -> nw.LazyFrame[Any]:
         """Evaluate table functions, which return no row for an empty list.
 
-        A row that could not be decoded must not go through them. A new image must leave a row, with its sequence and
-        without a key: its old image has keys to delete. A delete must leave one unless it is known to have no key.
+        A row that could not be decoded must not go through them. A new image must leave a row, with its sequence: it
+        deletes its key, or, if a table function makes the key, its old image has keys to delete. A delete must leave
+        one unless it is known to have no key.
         """
         rows, readable = self.engine.persist(rows), nw.col(ERROR).is_null()
         generated = self._select(rows.filter(readable), expressions)
@@ -125,7 +126,8 @@ class TopicEtl:
         sequence = {name: expressions[name] for name in map(_sequence, range(len(self._topic.sequence)))}
         parts = [generated, self._select_deletes(empty, expressions, sequence), rows.filter(~readable)]
         if self._topic.in_pairs:
-            new = self._select(empty.filter(nw.col(ROW_KIND) == UPDATE_AFTER), sequence)
+            keys = {name: expressions[name] for name in self._keys} if self._has_key_without_list else {}
+            new = self._select(empty.filter(nw.col(ROW_KIND) == UPDATE_AFTER), {**keys, **sequence})
             parts.append(new.with_columns(nw.lit(value=True).alias(_EMPTY)))
         return nw.concat(parts, how="diagonal")
 
@@ -166,6 +168,8 @@ class TopicEtl:
             rows = self._add_pairs(rows, replay=replay)
             leaves_key = (nw.col(_PAIRED) | nw.lit(replay)) & ~nw.col(_STAYS) & ~lacks_key(self._keys)
             deletes = (kind == DELETE) | ((kind == UPDATE_BEFORE) & leaves_key)
+            if self._topic.generates and self._has_key_without_list:
+                deletes = deletes | ~nw.col(_EMPTY).is_null()
         matches = nw.col(_WHERE).fill_null(value=False) if self._topic.where else nw.lit(value=True)
         upserts = kind.is_in([INSERT, UPDATE_AFTER]) & matches
         if self._topic.generates and self._topic.in_pairs:
@@ -246,6 +250,11 @@ class TopicEtl:
     def _is_absent(self, name: str) -> nw.Expr:
         """Whether a record lacks a column; its rows must list absent columns."""
         return nw.col(ABSENT).str.contains(f"`{self._declared(name)}`", literal=True).fill_null(value=False)
+
+    @property
+    def _has_key_without_list(self) -> bool:
+        """Whether no table function makes a column of the key."""
+        return not any(each.expression.generates for each in self._topic.columns if each.name in self.columns.key)
 
     @property
     def _keys(self) -> list[str]:
