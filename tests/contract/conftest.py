@@ -10,5 +10,6 @@ NEED_SPARK = [
     "test_hudi_columns.py",
     "test_hudi_expiring.py",
     "test_hudi_local.py",
+    "test_hudi_worlds.py",
 ]
 collect_ignore = [] if find_spec("pyspark") else NEED_SPARK
