@@ -14,16 +14,19 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicCollectio
 from confluent_kafka.cimpl import NewPartitions
 
 from headwater import Headwater
+from headwater.adapters.kafka import topics as kafka_topics
 from headwater.adapters.kafka.clients import Admin
 from headwater.adapters.kafka.settings import KafkaSettings, java_options
+from headwater.adapters.kafka.topics import list_bounds
 from headwater.domain.epoch.batch import lane
 from headwater.domain.epoch.epoch import OffsetRange
 from headwater.domain.errors import ConfigError, SourceChanged, SourceUnavailable
 from headwater.domain.source.record_spec import RecordSpec
 from headwater.domain.table.schema import Schema
+from headwater.testing import kafka_broker as broker_module
 from headwater.testing.clock import NOW
 from headwater.testing.kafka_broker import kafka_broker
-from tests.kafka_reading import remake
+from tests.kafka_reading import delete, remake
 
 from .conftest import Engine, rows
 
@@ -418,6 +421,22 @@ def test_an_unknown_topic_is_a_configuration_error(engine: Engine, kafka: KafkaB
 def own_broker() -> Iterator[KafkaBroker]:
     with kafka_broker() as broker:
         yield broker
+
+
+def test_a_look_at_a_deleted_topic_does_not_create_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    creating = broker_module._PROPERTIES.replace("topics.enable=false", "topics.enable=true")
+    monkeypatch.setattr(broker_module, "_PROPERTIES", creating)
+    monkeypatch.setattr(kafka_topics, "ANSWER_SECONDS", 1.0)
+    with kafka_broker() as broker:
+        admin = Admin({"bootstrap.servers": broker.servers, "log_level": 0})
+        for name in ("deleted", "kept"):
+            broker.create_topic(name)
+        asked = [("deleted", 0), ("kept", 0)]
+        assert list_bounds(admin, asked, "read_committed") == dict.fromkeys(asked, (0, 0))
+        delete(broker, "deleted")
+        with pytest.raises(KafkaException):
+            list_bounds(admin, asked, "read_committed")
+        assert "deleted" not in broker.admin().list_topics().topics
 
 
 def test_a_broker_that_is_down_is_told_quickly_and_reading_goes_on_after_it(
