@@ -6,6 +6,7 @@ import gc
 import json
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
@@ -415,6 +416,25 @@ def test_a_topic_can_be_read_as_soon_as_it_is_made(engine: Engine, kafka: KafkaB
 def test_an_unknown_topic_is_a_configuration_error(engine: Engine, kafka: KafkaBroker) -> None:
     with pytest.raises(ConfigError, match="has no topic 'nowhere'; create it"):
         source_of(engine, kafka, "nowhere").plan(None, NOW)
+
+
+def test_partitions_of_which_none_has_a_leader_yet_are_waited_for(
+    kafka: KafkaBroker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    admin, added = Admin({"bootstrap.servers": kafka.servers, "log_level": 0}), [(topic, 2), (topic, 3)]
+    list_bounds(admin, [(topic, 0)], "read_committed")
+    adding = kafka.admin()
+    with ThreadPoolExecutor() as beside:
+        looked = beside.submit(list_bounds, admin, added, "read_committed")
+        with pytest.raises(TimeoutError):  # it waits
+            looked.result(timeout=0.5)
+        adding.create_partitions([NewPartitions(topic, 4)])[topic].result()
+        assert looked.result() == dict.fromkeys(added, (0, 0))
+    monkeypatch.setattr(kafka_topics, "ANSWER_SECONDS", 1.0)
+    since = time.monotonic()
+    with pytest.raises(KafkaException, match="No leaders found"):
+        list_bounds(admin, [(topic, 9)], "read_committed")
+    assert time.monotonic() - since > 1
 
 
 @pytest.fixture

@@ -38,8 +38,12 @@ _NO_LEADER = (
     KafkaError.FENCED_LEADER_EPOCH,
     KafkaError.UNKNOWN_LEADER_EPOCH,
     KafkaError._UNKNOWN_PARTITION,
+    KafkaError._NOENT,
 )
-"""The errors of a partition just added, or moving to another broker: it has no leader for a moment."""
+"""The errors of a partition just added, or moving to another broker: it has no leader for a moment.
+
+The last one is the client's own, if it knows a leader of none of the partitions that it is asked for.
+"""
 _FIRST_AND_NEXT = (OffsetSpec.earliest(), OffsetSpec.latest())  # type: ignore[no-untyped-call]
 
 

@@ -78,7 +78,8 @@ def test_partitions_without_a_leader_are_asked_for_again(monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize(
-    ("code", "requests"), [(KafkaError.TOPIC_AUTHORIZATION_FAILED, 1), (KafkaError.UNKNOWN_TOPIC_OR_PART, 6)]
+    ("code", "requests"),
+    [(KafkaError.TOPIC_AUTHORIZATION_FAILED, 1), (KafkaError.UNKNOWN_TOPIC_OR_PART, 6), (KafkaError._NOENT, 6)],
 )
 def test_other_errors_and_long_ones_are_raised(monkeypatch: pytest.MonkeyPatch, code: int, requests: int) -> None:
     client = Client({("orders", 1): [code] * 100})
