@@ -50,10 +50,11 @@ class TopicReader:
         """
         with translate_errors(self.settings):
             topics = self._describe()
-            ids = self._topic_ids = self._comparable(topics)
-            partitions = [(name, number) for name, topic in topics.items() for number in topic.partitions]
+        ids = self._topic_ids = self._comparable(topics)
+        partitions = [(name, number) for name, topic in topics.items() for number in topic.partitions]
+        with translate_errors(self.settings, answered=True):
             bounds = list_bounds(self._open_admin(), partitions, self.isolation)
-            return {each: OffsetBounds(*bounds[each], ids.get(each[0])) for each in partitions}
+        return {each: OffsetBounds(*bounds[each], ids.get(each[0])) for each in partitions}
 
     def topic_ids(self) -> Mapping[str, str]:
         """Kafka's own ids of the topics, as last asked for; without those that are not to be compared.

@@ -26,15 +26,21 @@ _NO_ANSWER = (
 
 
 @contextmanager
-def translate_errors(settings: KafkaSettings | SinkSettings) -> Iterator[None]:
-    """Translate the errors of a client of the cluster of a source or a sink; see `remember_unanswered`, too."""
+def translate_errors(settings: KafkaSettings | SinkSettings, *, answered: bool = False) -> Iterator[None]:
+    """Translate the errors of a client of the cluster of a source or a sink; see `remember_unanswered`, too.
+
+    Args:
+        settings: those of the source or the sink.
+        answered: the cluster has just answered, so a time-out is that of one of its brokers only.
+    """
+    address = (settings.servers, frozenset(settings.options.items()))
     try:
-        check_unanswered(settings.servers)
+        check_unanswered(address)
         yield
     except KafkaException as error:
         cause: KafkaError = error.args[0]
-        if cause.code() in _NO_ANSWER:
-            add_unanswered(settings.servers, error)
+        if cause.code() in _NO_ANSWER and not answered:
+            add_unanswered(address, error)
         if refused := _of_tls(cause, settings) or _of_login(cause, settings):
             raise refused from error
         if isinstance(settings, KafkaSettings):

@@ -8,6 +8,7 @@ from threading import Thread
 from typing import TYPE_CHECKING
 
 import pytest
+from attrs import evolve
 from confluent_kafka import KafkaError, KafkaException
 
 from headwater.adapters.kafka.broker import TopicReader
@@ -116,6 +117,23 @@ def test_an_address_that_did_not_answer_is_not_asked_again_within_a_report() -> 
         with pytest.raises(SourceUnavailable):
             ask(SOURCE, KafkaError._TIMED_OUT)
     assert asked[3:] == ["broker:9092", "broker:9092"]
+
+
+def test_other_options_and_a_silent_leader_do_not_hide_what_an_address_answers() -> None:
+    def ask(settings: KafkaSettings, *, answered: bool) -> None:
+        with pytest.raises(SourceUnavailable), translate_errors(settings, answered=answered):
+            raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
+
+    with remember_unanswered():
+        ask(SOURCE, answered=True)
+        with translate_errors(SOURCE):
+            pass
+        ask(evolve(SOURCE, options={"security.protocol": "SSL"}), answered=False)
+        with translate_errors(SOURCE):
+            pass
+        ask(SOURCE, answered=False)
+        with pytest.raises(SourceUnavailable), translate_errors(evolve(SOURCE, topics=("others",))):
+            pytest.fail("it was asked again")
 
 
 def test_the_error_of_a_login_is_told_until_the_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
