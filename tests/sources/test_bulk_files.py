@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from headwater.domain.ports import BulkSource
 
 READ_AT = datetime(2024, 1, 1, tzinfo=UTC)
+DUE = READ_AT + timedelta(seconds=5)
 ACCOUNTS = Schema.parse("id bigint, balance decimal(18,2), at timestamp")
 
 
@@ -189,9 +190,32 @@ def test_a_folder_of_other_files_or_folders_is_not_an_empty_table(
     )
     source = bulk(str(tmp_path), spec(), 2, 3)
     with pytest.raises(ConfigError, match=message):
-        source.plan(None, READ_AT)
+        source.plan(None, DUE)
     path.unlink()
+    assert source.plan(None, DUE) is None
+
+
+def test_a_folder_is_checked_when_it_is_due_and_once(bulk: Callable[..., BulkSource], tmp_path: Path) -> None:
+    folder = tmp_path / "dump"
+    source = bulk(str(folder), spec(), 2, 3)
     assert source.plan(None, READ_AT) is None
+    folder.mkdir()
+    (folder / "part.parquet.inprogress").touch()
+    assert source.plan(None, READ_AT) is None
+    (folder / "part.parquet.inprogress").unlink()
+    assert source.plan(None, DUE) is None
+    (folder / "README").touch()
+    assert source.plan(None, DUE) is None
+    parquet(folder / "a.parquet", range(2))
+    assert source.plan(None, DUE) is not None
+
+
+@pytest.mark.parametrize("name", ["a.tmp/1.parquet", "a/_SUCCESS", "a/.1.crc"])
+def test_a_folder_with_nothing_that_counts_is_empty(tmp_path: Path, name: str) -> None:
+    path = tmp_path / name
+    path.parent.mkdir()
+    path.touch()
+    assert _polars()(str(tmp_path), spec(), 2, 3).plan(None, DUE) is None
 
 
 @pytest.mark.parametrize("name", ["balance", "balanse"])

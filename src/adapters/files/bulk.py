@@ -38,6 +38,7 @@ class FileBulk(BulkSource):
     schema: Schema = field(init=False)
     repeatable: bool = field(init=False, default=True)
     _unread: Unread = field(init=False)
+    _checked: bool = field(init=False, default=False)
     _pieces: Pieces = field(init=False)
     _chunks: Chunks = field(init=False)
 
@@ -55,9 +56,12 @@ class FileBulk(BulkSource):
             ConfigError: nothing has been read, and there is no such folder, or it has only what is not read.
         """
         so_far = self._progress(after)
-        if so_far.frontier is None:
+        if not is_due(self.spec, watermark):
+            return None
+        if so_far.frontier is None and not self._checked:
             self._check_unread()
-        return self._chunks.plan(after) if is_due(self.spec, watermark) else None
+            self._checked = True
+        return self._chunks.plan(after)
 
     def _check_unread(self) -> None:
         """Warn of sub-folders. Refuse a folder that would be loaded as an empty table, and is not empty."""

@@ -63,8 +63,8 @@ class Unread:
             ConfigError: it has some.
         """
         with os.scandir(self.path) as entries:
-            files = sorted(each.name for each in entries if each.is_file() and _is_visible(each.name))
-        if others := [name for name in files if not name.endswith(INCOMPLETE)] + self._folders():
+            files = sorted(each.name for each in entries if each.is_file() and _is_told(each.name))
+        if others := files + self._folders():
             raise ConfigError(
                 f"{self.path}: there are no files to read, only {name_some(others)}: {self._what_is_read}, and no"
                 " sub-folders; put the files into this folder, or correct `path` or `format`. If the table is empty,"
@@ -78,18 +78,19 @@ class Unread:
     def _folders(self) -> list[str]:
         """The names of the sub-folders that are not empty, in order."""
         with os.scandir(self.path) as entries:
-            there = sorted(each.name for each in entries if each.is_dir() and _is_visible(each.name))
+            there = sorted(each.name for each in entries if each.is_dir() and _is_told(each.name))
         return [name for name in there if _has_entries(Path(self.path, name))]
 
 
-def _is_visible(name: str) -> bool:
-    return not name.startswith(("_", "."))
+def _is_told(name: str) -> bool:
+    """Whether a file or folder is neither hidden nor still being written."""
+    return not name.startswith(("_", ".")) and not name.endswith(INCOMPLETE)
 
 
 def _has_entries(folder: Path) -> bool:
-    """Whether a folder has entries; one that cannot be listed, such as ``lost+found``, counts as empty."""
+    """Whether a folder has entries to tell; one that cannot be listed, such as ``lost+found``, counts as empty."""
     try:
         with os.scandir(folder) as entries:
-            return any(True for _ in entries)
+            return any(_is_told(each.name) for each in entries)
     except OSError:
         return False
