@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.json as pj
 
 from ...domain.errors import ConfigError
 from ..polars.schema import instance_of
@@ -19,7 +21,10 @@ from ..shared.utf8 import LONE_SURROGATE
 from .csv_text import read_text
 
 _LONE_SURROGATE = re.compile(LONE_SURROGATE.encode())
-_ESCAPED_NAME = r'\\.[^"]*"\s*:'
+_PIECE = 4 * 1024 * 1024
+"""The size of the pieces of whole lines that are checked at once, in bytes."""
+_LARGEST_BLOCK = 2**31 - 1
+"""The size of the largest piece that Arrow reads, in bytes."""
 _ONE_OBJECT = "write one whole object per line"
 
 
@@ -41,7 +46,7 @@ def read_json(files: list[Path]) -> pl.LazyFrame:
     schema = rows.collect_schema()
     _check_case(pl.Struct(schema), texts)
     for file, text in texts.items():
-        _check_names_once(file, text, schema.names())
+        _check_names_once(file, text)
     inferred = _as_spark_infers(pl.Struct(schema))
     if isinstance(inferred, pl.Struct) and inferred != pl.Struct(schema):
         rows = pl.scan_ndjson(whole, schema=inferred.to_schema())
@@ -114,24 +119,33 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "null")
 
 
-def _check_names_once(file: Path, text: bytes, names: list[str]) -> None:
-    """Check that no object has a column's name twice; Polars would take the first one. It refuses others by itself.
+def _check_names_once(file: Path, text: bytes) -> None:
+    """Check that no object has a name twice; Polars would take the first one.
 
     Raises:
         ConfigError: an object has a name twice.
     """
-    lines = pl.Series([text.decode(errors="replace")]).str.split("\n").explode()
-    literals = [json.dumps(name, ensure_ascii=False) for name in names]
-    doubtful = lines.str.contains(_ESCAPED_NAME)
-    for literal in literals:
-        doubtful |= lines.str.count_matches(literal, literal=True) > 1
-    for at in doubtful.arg_true():
+    at = 0
+    while at < len(text):
+        end = (text.rfind(b"\n", at, at + _PIECE) + 1) or (text.find(b"\n", at) + 1) or len(text)
+        piece = pa.py_buffer(memoryview(text)[at:end])
         try:
-            json.loads(lines[at], object_pairs_hook=_unique)
+            pj.read_json(piece, pj.ReadOptions(use_threads=False, block_size=min(piece.size, _LARGEST_BLOCK)))
+        except pa.ArrowException:  # of names that are there twice, and of kinds that differ
+            _check_each_line(file, text, at, end)
+        at = end
+
+
+def _check_each_line(file: Path, text: bytes, at: int, end: int) -> None:
+    while at < end:
+        stop = (text.find(b"\n", at, end) + 1) or end
+        try:
+            json.loads(text[at:stop], object_pairs_hook=_unique)
         except _Fault as fault:
-            raise ConfigError(f"file {file}, line {at + 1}: {fault}") from fault
+            raise ConfigError(f"{_place(file, text, at)}: {fault}") from fault
         except (ValueError, RecursionError):
-            return  # Polars refuses the line
+            pass  # it is blank, or Polars refuses it
+        at = stop
 
 
 def _check_case(dtype: pl.DataType, texts: Mapping[Path, bytes]) -> None:
