@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 import polars as pl
 import pyarrow as pa
@@ -26,6 +26,8 @@ _PIECE = 4 * 1024 * 1024
 _LARGEST_BLOCK = 2**31 - 1
 """The size of the largest piece that Arrow reads, in bytes."""
 _ONE_OBJECT = "write one whole object per line"
+_Place: TypeAlias = tuple[str, ...]
+"""The place of a value: the names that lead to it, and ``[]`` in an array."""
 
 
 def read_json(files: list[Path]) -> pl.LazyFrame:
@@ -54,37 +56,52 @@ def read_json(files: list[Path]) -> pl.LazyFrame:
 
 
 def find_fault(files: list[Path]) -> str | None:
-    """What is wrong with the first line that cannot be read, with its place; None if no such line is found."""
-    kinds: dict[str, str] = {}
+    """What is wrong with the first line that cannot be read, with its place; None if no such line is found.
+
+    If all lines are objects, it is the line of a column whose value has another kind than in earlier lines.
+    """
+    kinds: dict[_Place, dict[str, str]] = {}
     for file in files:
         for number, line in enumerate(read_text(file).split(b"\n"), start=1):
+            place = f"file {file}, line {number}"
             try:
-                _check_line(line.strip(BLANKS.encode()), kinds)
+                found = _parsed(line.strip(BLANKS.encode()))
             except _Fault as fault:
-                return f"file {file}, line {number}: {fault}"
-    return None
+                return f"{place}: {fault}"
+            for name, kind in _kinds((), found):
+                kinds.setdefault(name, {}).setdefault(kind, place)
+    return _explain_kinds(kinds)
 
 
 class _Fault(Exception):
     """A line that cannot be read."""
 
 
-def _check_line(line: bytes, kinds: dict[str, str]) -> None:
-    """Check a line, and the kinds of its values against those of earlier lines, by column."""
-    if not line:
-        return
+def _parsed(line: bytes) -> dict[str, Any]:
+    """The object in a line; an empty one for a blank line."""
     try:
-        found = json.loads(line.decode(), object_pairs_hook=_unique, parse_constant=_refuse_constant)
+        found = json.loads(line.decode() or "{}", object_pairs_hook=_unique, parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
         raise _Fault(explain_not_utf8(line, error)) from error
     except (ValueError, RecursionError) as error:
         raise _Fault(f"it is not one JSON object; {_ONE_OBJECT}") from error
     if not isinstance(found, dict):
         raise _Fault(f"it is {_kind(found)}, not a JSON object; {_ONE_OBJECT}")
-    for name, kind in _kinds("", found):
-        former = kinds.setdefault(name, kind)
-        if kind != former and "a text" not in {kind, former}:
-            raise _Fault(f"column {name!r} is {kind}, and {former} in an earlier line; write one type")
+    return found
+
+
+def _explain_kinds(kinds: Mapping[_Place, Mapping[str, str]]) -> str | None:
+    """The first column with values of several kinds; if one is a text, all can be read as texts.
+
+    Args:
+        kinds: the first line of each kind, by the place of the values.
+    """
+    for name, lines in kinds.items():
+        if len(lines) > 1 and "a text" not in lines:
+            (former, _), (kind, line), *_ = lines.items()
+            shown = ".".join(name).replace(".[]", "[]")
+            return f"{line}: column {shown!r} is {kind}, and {former} in an earlier line; write one type"
+    return None
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -100,18 +117,18 @@ def _refuse_constant(text: str) -> NoReturn:
     raise ValueError(text)
 
 
-def _kinds(place: str, value: Any) -> Iterator[tuple[str, str]]:
-    """The kinds of a value and of those inside it, by their place: ``a.b`` in an object, ``a[]`` in an array."""
+def _kinds(place: _Place, value: Any) -> Iterator[tuple[_Place, str]]:
+    """The kinds of a value and of those inside it, each with its place."""
     if value is None:
         return
     if place:
         yield place, _kind(value)
     if isinstance(value, dict):
         for name, each in value.items():
-            yield from _kinds(f"{place}.{name}" if place else name, each)
+            yield from _kinds((*place, name), each)
     elif isinstance(value, list):
         for each in value:
-            yield from _kinds(f"{place}[]", each)
+            yield from _kinds((*place, "[]"), each)
 
 
 def _kind(value: Any) -> str:

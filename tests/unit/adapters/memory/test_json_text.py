@@ -22,6 +22,9 @@ if TYPE_CHECKING:
         (b'{"id": NaN}\n', "line 1: it is not one JSON object"),
         (b'{"id": true}\n{"id": 1}\n', "line 2: column 'id' is a number, and a boolean in an earlier line; write one"),
         (b'{"a": {"b": [1, true]}}\n', "line 1: column 'a.b\\[\\]' is a boolean, and a number in an earlier line"),
+        (b'{"id": true}\n{"id": 1}\n{"id', "line 3: it is not one JSON object"),
+        (b'{"id": 1}\n{"id": "x"}\n{"id": true}\n{"id', "line 4: it is not one JSON object"),
+        (b'{"a.b": 1, "a": {"b": true}}\n{"id', "line 2: it is not one JSON object"),
         (b'{"id": "\xe9"}\n', "line 1: not UTF-8: invalid continuation byte at byte 8; convert it to UTF-8"),
         ('{"id": 1}\n'.encode("utf-16"), "line 1: not UTF-8: .*; it seems to be UTF-16: convert it to UTF-8"),
         (b"\x1f\x8b\x08", "line 1: not UTF-8: .*; it seems to be compressed by gzip: then its name must end in .gz"),
@@ -38,6 +41,12 @@ def test_a_line_that_cannot_be_read(tmp_path: Path, text: bytes, message: str) -
     file.write_bytes(text)
     with pytest.raises(ConfigError, match=f"^file {file}, {message}"):
         scan.scan_files(str(tmp_path), "json")
+
+
+def test_kinds_are_compared_only_with_those_of_the_same_place(tmp_path: Path) -> None:
+    file = tmp_path / "1.json"
+    file.write_text('{"a": 1, "b.c": 1, "b": {"c": true}}\n{"a": true}\n{"a": "x"}\n')
+    assert json_text.find_fault([file]) is None
 
 
 def test_an_object_with_a_name_twice_in_a_later_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
