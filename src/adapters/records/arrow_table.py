@@ -91,6 +91,7 @@ def _without_doubles(table: pa.Table, declared: Schema) -> pa.Table:
 
 def _check_not_whole(values: pa.ChunkedArray, name: str, declared: Schema) -> None:
     """Check floating-point values that are declared as integers."""
+    values = values.cast(pa.float64())  # Arrow cannot round half floats
     if pc.all(pc.and_(pc.is_finite(values), pc.equal(values, pc.floor(values)))).as_py():
         lost = pc.max(pc.abs(values)).as_py() > _LAST_WHOLE
         where = "where it is read or made, as such large numbers have lost digits" if lost else "before the push"

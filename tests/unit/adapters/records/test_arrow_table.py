@@ -108,6 +108,13 @@ def test_whole_numbers_that_pandas_has_made_doubles_have_their_remedy(values: li
     assert arrow_table(frame.astype("Int64"), Schema.parse("x bigint"))["x"].to_pylist() == values
 
 
+def test_whole_numbers_in_half_floats_are_told() -> None:
+    frame = pd.DataFrame({"x": [1.0, None]}, dtype="float16")
+    with pytest.raises(BadInput, match='give the column the type "Int64" before the push'):
+        arrow_table(frame, Schema.parse("x bigint"))
+    assert arrow_table(frame * 1.5, Schema.parse("x bigint")).num_rows == 2
+
+
 @pytest.mark.parametrize("values", [[], [None], [float("nan")] * 2])
 @pytest.mark.parametrize("dtype", [object, float])
 def test_columns_of_pandas_without_a_value_fit_each_type(values: list[Any], dtype: type) -> None:
