@@ -17,6 +17,7 @@ READ: list[tuple[str, str, dict[str, str], list[tuple[Any, ...]]]] = [
         {"a": 'id,v\r\n1,"a\r\nb"\r\n2,\r\n3,""\r\n\r\n4,x\r\n'},
         [("1", "a\r\nb"), ("2", None), ("3", ""), ("4", "x")],
     ),
+    ("line breaks in quotes of the header", "csv", {"a": '"i\rd","w\r\nx",v\n1,2,3\n'}, [("1", "2", "3")]),
     ("line breaks of both kinds", "csv", {"a": "id,v\n1,2\r\n2,\r\n3,4\n"}, [("1", "2"), ("2", None), ("3", "4")]),
     ("byte order marks", "csv", {"a": "\ufeffid,v\n1,2\n", "b": "\ufeffid,v\n3,4\n"}, [("1", "2"), ("3", "4")]),
     ("a field of a later file", "json", {"a": '{"id":1}\n', "b": '{"id":2,"v":3}\n'}, [(1, None), (2, 3)]),

@@ -10,7 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as spark_types
 
 from ...domain.errors import ConfigError
-from ..records.csv import ONLY_RETURNS
+from ...domain.source.conversion import Undecodable
+from ..records.csv import header_fields, records
 from ..records.shapes.chunk import BLANKS, BYTE_ORDER_MARK
 from ..shared.plain_faults import explain_case
 from ..shared.utf8 import LONE_SURROGATE
@@ -29,6 +30,8 @@ _NOT_UTF8 = (
     f"has the sign {_REPLACED}, which Spark reads for bytes that are not UTF-8; convert the file to UTF-8 (a compressed"
     " one must end in .gz or .zst), or remove the sign"
 )
+_MOST_HEADER_LINES = 1000
+"""The largest number of lines that are read in search of a header, whose quotes may hold line breaks."""
 _QUOTE = "Unescaped quote character"
 _UNREAD = "_headwater_unread"
 _EMPTY = "\ue000headwater-empty\ue000"
@@ -59,21 +62,31 @@ def read_csv(session: SparkSession, path: str) -> DataFrame:
     rows = session.read.options(**_CSV).schema(declared).csv(path)
     if not names:
         return first
-    _check_header(path, names)
+    _check_header(session, path, names)
     values = (_csv_value(each, is_last=each == names[-1]) if each in names else quoted(each) for each in first.columns)
     return rows.where(_is_csv_row(names)).selectExpr(*values)
 
 
-def _check_header(path: str, names: list[str]) -> None:
-    """Check that a header is one line of UTF-8.
+def _check_header(session: SparkSession, path: str, names: list[str]) -> None:
+    """Check that a header is UTF-8, and that its carriage returns are at its end or inside quotes.
 
     Raises:
         ConfigError: it is not.
     """
     if any(re.search(r"\r(?!\n|\Z)", name) for name in names):
-        raise ConfigError(f"{path}: the header cannot be read: {ONLY_RETURNS}")
+        try:
+            header_fields(_first_record(session, path))
+        except Undecodable as error:
+            raise ConfigError(f"{path}: {error}") from error
     if any(_REPLACED in name for name in names):
         raise ConfigError(f"{path}: the header {_NOT_UTF8}")
+
+
+def _first_record(session: SparkSession, path: str) -> bytes:
+    """The bytes of the first record that is not blank, without a byte order mark."""
+    lines = session.read.text(path, lineSep="\n").select(F.col("value").cast("binary")).head(_MOST_HEADER_LINES)
+    texts = (bytes(line[0]).removeprefix(BYTE_ORDER_MARK) + b"\n" for line in lines)
+    return next((record for _, record in records(enumerate(texts))), b"")
 
 
 def _is_csv_row(names: list[str]) -> str:
