@@ -765,12 +765,14 @@ def test_a_frame_of_spark_may_have_nested_columns(spark: SparkSession, tmp_path:
 def test_types_of_a_frame_of_spark_are_widened(spark: SparkSession, tmp_path: Path, engine: str) -> None:
     ddl = (
         "id bigint, at timestamp, paid decimal(12,2), part double, tags array<bigint>, more map<bigint,timestamp>,"
-        " place struct<city:string,at:timestamp>, wall timestamp_ntz, gone string"
+        " place struct<city:string,at:timestamp>, wall timestamp_ntz, gone string, no array<string>,"
+        " none map<bigint,string>, deep struct<a:array<int>,b:bigint>"
     )
     wall = "timestamp_ntz '2024-07-01 12:00:00'"
     found = (
         f"SELECT 1 id, {wall} at, 7S paid, 3 part, array(1S, null) tags, map(2, {wall}, 1, null) more,"
-        f" named_struct('at', {wall}, 'city', 'x', 'n', 1) place, {wall} wall, null gone"
+        f" named_struct('at', {wall}, 'city', 'x', 'n', 1) place, {wall} wall, null gone, array() no, map() none,"
+        " named_struct('a', array(), 'b', 1, 'c', make_ym_interval(1), 'C', map()) deep"
     )
     with Headwater(backend="delta", engine=engine, path=tmp_path / "lake") as headwater:
         headwater.stream("orders", schema=ddl, event_time="at", time_zone="Europe/Berlin")
@@ -790,6 +792,9 @@ def test_types_of_a_frame_of_spark_are_widened(spark: SparkSession, tmp_path: Pa
             "place": {"city": "x", "at": at},
             "wall": noon,
             "gone": None,
+            "no": [],
+            "none": [],
+            "deep": {"a": [], "b": 1},
         }
 
 
@@ -801,6 +806,8 @@ def test_columns_of_a_frame_of_spark_that_do_not_fit_are_refused(spark: SparkSes
         ({"id": "1.5D"}, "the pushed frame: column 'id' is double, which bigint cannot hold without loss; allowed: "),
         ({"at": "date '2024-03-01'"}, "the pushed frame: column 'at' is date, which timestamp cannot hold"),
         ({"state": "make_ym_interval(1)"}, "the pushed frame: column 'state' is interval year to month, which no"),
+        ({"state": "map()"}, "the pushed frame: column 'state' is map<string,null>, which string cannot hold"),
+        ({"state": "array(make_ym_interval(1))"}, r"column 'state\[\]' is interval year to month, which no table can"),
     ]
     with states("delta:spark", tmp_path) as headwater:
         for wrong, message in bad:
@@ -869,6 +876,17 @@ def test_columns_of_spark_that_differ_in_case(spark: SparkSession, tmp_path: Pat
         assert counts(headwater) == {"new": 1}
         with pytest.raises(BadInput, match="column 'state' must exist exactly once; it has: id, state, state, paid"):
             headwater.push("orders", spark.sql(found.replace("STATE", "state")))
+
+
+@pytest.mark.delta
+@pytest.mark.contract
+def test_fields_of_spark_that_differ_in_case(spark: SparkSession, tmp_path: Path) -> None:
+    with Headwater(backend="delta", engine="spark", path=tmp_path / "lake") as headwater:
+        headwater.stream("orders", schema="id bigint, at timestamp, place array<struct<x:bigint>>", event_time="at")
+        headwater.ranking("ranks", source="orders", group=["id"], id=["id"], order_by="at")
+        wrong = "column 'place[].x' must exist exactly once, ignoring case; its struct has: x, X; rename or leave out the others"
+        with pytest.raises(BadInput, match=re.escape(f"the pushed frame: {wrong}")):
+            headwater.push("orders", spark.sql(f"SELECT 1L id, {AT} at, array(named_struct('x', 1, 'X', 2)) place"))
 
 
 @pytest.mark.delta

@@ -33,7 +33,7 @@ from .dead_letters import spark_dead_letters
 from .errors import explain_read_errors
 from .faulty_values import texts_not_utf8, times_out_of_range
 from .own_session import working_in
-from .schema import bring_into, compute, drop_rows, lazy, named, size_of_computed, widened
+from .schema import bring_into, compute, drop_rows, lazy, named, size_of_computed, spark_type, widened
 
 _AS_THE_DECODER_READS = {
     "timeZone": "UTC",
@@ -157,8 +157,9 @@ class SparkProgramSource(ProgramSource):
             BadInput: a declared column is missing, not the only one of its name, or its type could lose values.
         """
         declared, fields = self.spec.schema.names, rows.schema.fields
-        there = ((each.name, each.dataType if each.name in declared else spark_types.NullType()) for each in fields)
-        check_columns(pa.schema([(name, _arrow_type(found, name, what)) for name, found in there]), what, self.spec)
+        types = {each.name: each.type for each in self.spec.schema.columns}
+        there = [(each.name, _arrow_type(each.dataType, types.get(each.name), each.name, what)) for each in fields]
+        check_columns(pa.schema(there), what, self.spec)
         apart = (each.name if each.name in declared else f"not declared, {at}" for at, each in enumerate(fields))
         return rows.toDF(*apart).select(*map(named, declared))
 
@@ -173,11 +174,53 @@ class SparkProgramSource(ProgramSource):
         return known, F.when(known.isNull(), unknown)
 
 
-def _arrow_type(found: spark_types.DataType, name: str, what: str) -> pa.DataType:
+def _arrow_type(found: spark_types.DataType, wanted: schema.DataType | None, place: str, what: str) -> pa.DataType:
+    """The Arrow type of a column or of a part of it, for `check_columns`; any value inside may be null.
+
+    Args:
+        found: its type in Spark.
+        wanted: its declared type; None if it is not declared, and so may have any type.
+        place: its name, for messages.
+        what: has the column, for messages.
+
+    Raises:
+        BadInput: Arrow has no such type, or a declared field of a struct is there in more than one case.
+    """
+    if wanted is None:
+        return pa.null()
+    inside, element = partial(_arrow_type, what=what), wanted.element or wanted
+    if isinstance(found, spark_types.ArrayType):
+        return pa.list_(inside(found.elementType, element, f"{place}[]"))
+    if isinstance(found, spark_types.MapType):
+        kinds = [_of_field(element, name) for name in (schema.KEY, schema.VALUE)]
+        key = inside(found.keyType, kinds[0], f"{place}.{schema.KEY}")
+        if pa.types.is_null(key):  # Arrow has no such keys; the map has no entries, so any key fits
+            key = to_arrow_type(spark_type(kinds[0])) if kinds[0] else pa.string()
+        return pa.map_(key, inside(found.valueType, kinds[1], f"{place}.{schema.VALUE}"))
+    if isinstance(found, spark_types.StructType):
+        _check_case(found, wanted, place, what)
+        fields = ((each.name, each.dataType, _of_field(wanted, each.name)) for each in found.fields)
+        return pa.struct([(name, inside(kind, own, f"{place}.{name}")) for name, kind, own in fields])
     with suppress(PySparkTypeError):
         if not isinstance(found, spark_types.UserDefinedType):
             return to_arrow_type(found)
-    raise BadInput(f"{what}: column {name!r} is {found.simpleString()}, which no table can hold; cast it before")
+    raise BadInput(f"{what}: column {place!r} is {found.simpleString()}, which no table can hold; cast it before")
+
+
+def _of_field(wanted: schema.DataType, name: str) -> schema.DataType | None:
+    """The declared type of a field, or None; a type that is not a struct is wanted of each field, and none fits."""
+    return wanted if not wanted.fields else next((each.type for each in wanted.fields if each.name == name), None)
+
+
+def _check_case(found: spark_types.StructType, wanted: schema.DataType, place: str, what: str) -> None:
+    """Check that each declared field of a struct is there once, ignoring case: Spark takes no other."""
+    for each in wanted.fields:
+        same = [name for name in found.names if name.lower() == each.name.lower()]
+        if len(same) > 1:
+            raise BadInput(
+                f"{what}: column '{place}.{each.name}' must exist exactly once, ignoring case; its struct has:"
+                f" {', '.join(found.names)}; rename or leave out the others"
+            )
 
 
 def _pack(batch: pa.RecordBatch) -> bytes:
