@@ -7,7 +7,7 @@ from typing import Any
 import narwhals as nw
 from narwhals.dtypes import DType
 
-from ...errors import ConfigError, prefix_errors
+from ...errors import ConfigError
 from ...table.query_columns import match_names
 from ...table.schema import Column, DataType, Schema
 
@@ -22,7 +22,7 @@ def check_declared(declared: Schema, rows: nw.LazyFrame[Any]) -> None:
 
     Args:
         declared: the schema.
-        rows: the query's result. A column whose type no table knows, such as a bare NULL on Spark, may have any type.
+        rows: the query's result. A value without a type, such as a bare NULL, may have any type, at any depth.
 
     Raises:
         ConfigError: the columns differ, ignoring case, or a value may change in its declared type.
@@ -36,15 +36,33 @@ def check_declared(declared: Schema, rows: nw.LazyFrame[Any]) -> None:
 
 
 def _check_type(column: Column, dtype: DType) -> None:
-    if dtype == nw.Unknown:
-        return
-    with prefix_errors(f"column {column.name!r}"):
-        found, wanted = DataType.of(dtype), column.type
+    wanted = column.type
+    try:
+        found = DataType.of(_with_types(dtype, wanted))
+    except ConfigError as error:
+        raise ConfigError(f"column {column.name!r}: {error}; write {_cast(wanted)} in the query") from error
     if not _keeps_values(found, wanted):
         raise ConfigError(
             f"column {column.name!r} is declared as {wanted.declared}, and the query returns {found.ddl}, whose values"
             f" a cast may change: declare {found.ddl}, or cast it in the query"
         )
+
+
+def _with_types(dtype: Any, wanted: DataType) -> Any:
+    """The narwhals type, with declared types in the places where it has none."""
+    if dtype == nw.Unknown:
+        return wanted.narwhals
+    if isinstance(dtype, nw.List) and wanted.element is not None:
+        return nw.List(_with_types(dtype.inner, wanted.element))
+    if isinstance(dtype, nw.Struct):
+        types = {each.name: each.type for each in wanted.fields}
+        fields = ((each.name, each.dtype, types.get(each.name)) for each in dtype.fields)
+        return nw.Struct([nw.Field(name, _with_types(own, kind) if kind else own) for name, own, kind in fields])
+    return dtype
+
+
+def _cast(wanted: DataType) -> str:
+    return f"CAST(… AS {wanted.ddl})"
 
 
 def _keeps_values(found: DataType, wanted: DataType) -> bool:
