@@ -47,8 +47,9 @@ class PolarsEngine(PolarsOrder, FrameEngine):
         return map(nw.from_native, collect(frame).iter_slices(_PART))
 
     def from_native(self, frame: Any) -> nw.LazyFrame[Any]:
-        taken: nw.LazyFrame[Any] = nw.from_native(frame).lazy()
-        return taken
+        taken: nw.LazyFrame[Any] | nw.DataFrame[Any] = nw.from_native(frame)
+        # In other libraries, a value such as a date may be an object without a type.
+        return taken.lazy("polars") if isinstance(taken, nw.DataFrame) else taken
 
     def to_native(self, frame: nw.LazyFrame[Any]) -> pl.DataFrame:
         return collect(frame)

@@ -24,6 +24,7 @@ from ...errors import ConfigError
 from ...ledger.ledger import Snapshot
 from ...ports import FrameEngine
 from ...table.change import Matching
+from ...table.collect import collect_small
 from ...table.fingerprint import changed_settings
 from ...table.schema import INTEGERS, show_type
 from ...table.view_spec import ViewSpec
@@ -118,7 +119,7 @@ class BulkMerge(Service):
 
         Args:
             keys: have at least the first column of the key, which is never null. Whole and decimal numbers may be of
-                any width.
+                any width. Categorical strings are returned as strings.
             snapshot: the publication at which rows are read.
             remaining: key ranges of the chunks that were not read yet at this publication (`BulkSource.remaining`).
             as_of: the event time (UTC) as of which rows are read; None for the publication itself.
@@ -126,22 +127,27 @@ class BulkMerge(Service):
         Raises:
             ConfigError: that column is missing, or is of another type.
         """
-        _check_keys(keys, self._views.settings)
-        return keys.with_columns(self._views.progress.is_exact(snapshot, remaining, as_of).alias(SETTLED))
+        return _typed_keys(keys, self._views.settings).with_columns(
+            self._views.progress.is_exact(snapshot, remaining, as_of).alias(SETTLED)
+        )
 
     def bookkeeping(self, snapshot: Snapshot) -> Mapping[str, PendingRows]:
         """The rows that are stored until their chunks settle or their transactions are complete."""
         return self._views.bookkeeping(snapshot)
 
 
-def _check_keys(keys: nw.LazyFrame[Any], settings: BulkMergeSettings) -> None:
-    """Check that a frame of keys has the first column of the key, in its type: engines compare others differently."""
+def _typed_keys(keys: nw.LazyFrame[Any], settings: BulkMergeSettings) -> nw.LazyFrame[Any]:
+    """The keys, checked, with the first column of the key in its type: engines compare others differently."""
     there, (name, wanted) = keys.collect_schema(), (settings.key[0], settings.schema[settings.key[0]])
     place = f"settled of pipeline {settings.pipeline!r}: "
     if name not in there:
         raise ConfigError(f"{place}the frame needs column {name!r} of the key; it has: {', '.join(there)}")
     found, exact = there[name], {*INTEGERS, "decimal"}
-    if wanted.name in exact and (found.is_integer() or found.is_decimal()):
-        return
-    if (shown := show_type(found)) != wanted.ddl:
-        raise ConfigError(f"{place}column {name!r} of the frame is {shown}, but the key is {wanted.ddl}: cast it")
+    is_number = wanted.name in exact and (found.is_integer() or found.is_decimal())
+    if is_number or (shown := show_type(found)) == wanted.ddl:
+        return keys
+    if wanted.name == "string" and isinstance(found, nw.Categorical | nw.Enum):
+        return keys.with_columns(nw.col(name).cast(wanted.narwhals))
+    if not collect_small(keys.select(name).head(1)):  # an empty list has a type by chance
+        return keys.with_columns(nw.lit(None).cast(wanted.narwhals).alias(name))
+    raise ConfigError(f"{place}column {name!r} of the frame is {shown}, but the key is {wanted.ddl}: cast it")

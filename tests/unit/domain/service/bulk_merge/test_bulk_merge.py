@@ -6,13 +6,15 @@ import gzip
 import json
 import re
 from contextlib import ExitStack
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
+import pandas as pd
 import polars as pl
 import pytest
 
+from headwater import Headwater
 from headwater.app.cli.main import main
 from headwater.app.run.progress import kept as kept_in_words
 from headwater.domain.epoch.watermark import format_time
@@ -58,6 +60,7 @@ bulk = { path = "bulk", format = "json", search_ts = "2024-03-01T09:00:00Z" }
 delay = "10s"
 """
 HEAD = ["kind", "id", "owner", "balance", "at"]
+DAY = date(2024, 1, 1)
 
 
 def at(seconds: int) -> datetime:
@@ -546,6 +549,32 @@ def test_keys_of_another_type_are_refused(trial: Trial) -> None:
             trial.reader.settled("accounts", pl.DataFrame({"id": [column]}))
     with pytest.raises(ConfigError, match="'accounts': the frame needs column 'id' of the key; it has: owner"):
         trial.reader.settled("accounts", pl.DataFrame({"owner": ["ann"]}))
+
+
+@pytest.mark.parametrize("backend", ["memory", "delta:local"])
+@pytest.mark.parametrize(
+    ("kind", "key", "keys", "answer"),
+    [
+        ("string", "a", pl.DataFrame({"id": ["a"]}, {"id": pl.Categorical}), [("a", True)]),
+        ("string", "a", pl.DataFrame({"id": ["a"]}, {"id": pl.Enum(["a"])}), [("a", True)]),
+        ("date", DAY, pd.DataFrame({"id": [DAY]}), [(DAY, True)]),
+        ("date", DAY, pl.DataFrame({"id": []}), []),
+        ("bigint", 1, pd.DataFrame({"id": []}), []),
+        ("bigint", 1, pl.LazyFrame({"id": [1]}), [(1, True)]),
+    ],
+)
+def test_keys_that_fit(tmp_path: Path, backend: str, *, kind: str, key: Any, keys: Any, answer: list[Any]) -> None:
+    bulk = tmp_path / "bulk" / "0.json"
+    bulk.parent.mkdir()
+    bulk.write_text(json.dumps({"id": key, "v": 1}, default=str))
+    lake = {"path": tmp_path / "lake", "engine": "local"} if backend == "delta:local" else {}
+    with Headwater(backend=backend.partition(":")[0], **lake) as headwater:
+        headwater.stream("log", schema=f"id {kind}, v bigint, at timestamp", event_time="at")
+        settings = {"path": bulk.parent, "format": "json", "search_ts": "2024-03-01T00:00:00Z"}
+        headwater.bulk_merge("accounts", changelog="log", key=["id"], columns=["v"], bulk=settings)
+        headwater.push("log", pl.DataFrame({"id": [key], "v": [1], "at": [at(0)]}))
+        headwater.run(until_idle=True)
+        assert headwater.settled("accounts", keys).rows() == answer
 
 
 def test_other_pipelines_are_always_exact(trial: Trial) -> None:
