@@ -13,8 +13,13 @@ from ...table.schema import Column, DataType, Schema
 
 _DIGITS = {"tinyint": 3, "smallint": 5, "int": 10, "bigint": 19}
 """The decimal digits of the largest value of each integer type, from the narrowest to the widest."""
-_EXACT_IN_FLOATS = {"float": {"tinyint", "smallint"}, "double": {"tinyint", "smallint", "int", "float"}}
-"""The types whose values are all exact in a type of floating-point numbers."""
+_EXACT = {
+    "float": {"tinyint", "smallint"},
+    "double": {"tinyint", "smallint", "int", "float"},
+    "timestamp": {"date"},
+    "timestamp_ntz": {"date"},
+}
+"""The types whose values are all exact in another type; a day is its first moment, in UTC on each engine."""
 
 
 def check_declared(declared: Schema, rows: nw.LazyFrame[Any]) -> None:
@@ -44,7 +49,7 @@ def _check_type(column: Column, dtype: DType) -> None:
     if not _keeps_values(found, wanted):
         raise ConfigError(
             f"column {column.name!r} is declared as {wanted.declared}, and the query returns {found.ddl}, whose values"
-            f" a cast may change: declare {found.ddl}, or cast it in the query"
+            f" a cast may change: write {_cast(wanted)} in the query if you want it, or declare {found.ddl}"
         )
 
 
@@ -73,7 +78,7 @@ def _keeps_values(found: DataType, wanted: DataType) -> bool:
         names = [[each.name for each in kind.fields] for kind in (found, wanted)]
         pairs = zip(found.fields, wanted.fields, strict=False)
         return names[0] == names[1] and all(_keeps_values(one.type, other.type) for one, other in pairs)
-    return found == wanted or found.name in _EXACT_IN_FLOATS.get(wanted.name, ()) or _has_digits(found, wanted)
+    return found == wanted or found.name in _EXACT.get(wanted.name, ()) or _has_digits(found, wanted)
 
 
 def _has_digits(found: DataType, wanted: DataType) -> bool:

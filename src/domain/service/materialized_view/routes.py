@@ -133,9 +133,9 @@ def routes(settings: ViewSettings, shapes: Shapes) -> Routes:
             example = f'changes = {{ {each.input} = "SELECT {wanted} FROM {each.input} …" }}'  # noqa: S608 - for display
             raise ConfigError(
                 f"{quote(sql)}: a change of {each.input!r} does not determine which {wanted} it affects: in at least"
-                f" one place where it is read, no join equality leads to the key{mismatches}. Only = does, not <=>,"
-                " and each side must be a column, or an expression of one input that no outer join leaves out;"
-                f' add one, or declare it: {example}, or {{ {each.input} = "all" }}'
+                f" one place where it is read, no join equality leads to the key{mismatches}; add one, or declare"
+                f' it: {example}, or {{ {each.input} = "all" }}. Only = leads to the key, not <=>, and each side must'
+                " be a column, or an expression of one input that no outer join leaves out"
             )
     keys = {name: () if each.null_keys else each.key for name, each in shapes.inputs.items()}
     nullable = tuple(name for name in key if any(may_be_null(each, name.lower(), keys) for each in traced))

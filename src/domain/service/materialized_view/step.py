@@ -132,7 +132,7 @@ class ViewStep:
                 rows = images.select(*columns) if other == name else nw.concat([rows, old])
             tables[other] = rows
         found = self.queries.query(sql, tables)
-        with prefix_errors(f"changes.{name}"):
+        with prefix_errors(f"pipelines.{self.settings.pipeline}.changes.{name}"):
             return self._select(found, self.routes.scope).drop_nulls().unique()
 
     def _needed_rows(self, name: str, keys: nw.LazyFrame[Any], lookups: Lookups) -> nw.LazyFrame[Any]:
@@ -170,7 +170,7 @@ class ViewStep:
         """The query's rows whose key is not null."""
         rows = self.queries.query(self.settings.sql, tables)
         if (declared := self.settings.schema) is not None:
-            with prefix_errors("schema"):
+            with prefix_errors(f"pipelines.{self.settings.pipeline}.schema"):
                 check_declared(declared, rows)
         return self._select(rows, self.view.schema.names).drop_nulls(subset=list(self.settings.key))
 

@@ -24,6 +24,8 @@ from headwater.domain.table.schema import Schema
         ("smallint", "float"),
         ("int", "double"),
         ("float", "double"),
+        ("date", "timestamp"),
+        ("date", "timestamp_ntz"),
         ("array<int>", "array<bigint>"),
         ("struct<a:int,b:string>", "struct<a:bigint,b:string>"),
     ],
@@ -55,7 +57,7 @@ def test_wider_types(found: str, declared: str) -> None:
     ],
 )
 def test_types_that_may_change_a_value(found: str, declared: str) -> None:
-    with pytest.raises(ConfigError, match=r"column 'x' is declared as .*: declare .*, or cast it in the query"):
+    with pytest.raises(ConfigError, match=r"column 'x' is declared as .*: write CAST\(… AS .*\) in .*, or declare "):
         check_declared(Schema.parse(f"x {declared}"), no_rows(Schema.parse(f"x {found}")))
 
 

@@ -230,7 +230,7 @@ def test_a_key_of_an_input_that_may_be_null_is_known() -> None:
         # Rows that only p has are all in one partition.
         ("SELECT id, count(*) OVER (PARTITION BY c.id) AS n FROM c FULL JOIN p USING (id)", "PARTITION BY"),
         ("SELECT 1 AS id, sum(n) AS n FROM o GROUP BY 1", "compute it in a pipeline of service snapshots"),
-        ("SELECT o.id FROM o JOIN p ON p.id <=> o.p", "Only = does, not <=>"),
+        ("SELECT o.id FROM o JOIN p ON p.id <=> o.p", "Only = leads to the key, not <=>"),
         ("SELECT id FROM o ORDER BY n LIMIT 3", "LIMIT"),
         ("SELECT id FROM (SELECT * FROM o LIMIT 3)", "LIMIT"),
         ("SELECT o.id, (SELECT max(price) FROM p) AS most FROM o", "a change of 'p' does not determine which id"),
