@@ -60,6 +60,7 @@ REFUSED = [
     ("line breaks of old Macs and quotes", "csv", {"a": '"id",v\r1,"2"\r'}, "the header cannot be read: .*carriage"),
     ("bytes that are not UTF-8", "csv", {"a": "id,v\n1,2\n3,\udce9\n"}, "file .*/a.* UTF-8"),
     ("a header that is not UTF-8", "csv", {"a": "id,\udce9\n1,2\n"}, "UTF-8"),
+    ("UTF-16 without its mark", "csv", {"a": "\0i\0d\0,\0v\0\n\x001\0,\x002\0\n"}, "it has NUL bytes: .* UTF-16"),
     ("a field too many", "csv", {"a": "id,v\n1,2,3\n2,3\n"}, "file .*/a.*fields"),
     ("a field too few", "csv", {"a": "id,v\n1,2\n2\n"}, "file .*/a.*fields"),
     ("a field too few after a quote", "csv", {"a": 'id,v\n1,"2"\n2\n'}, "file .*/a.*fields"),

@@ -453,6 +453,7 @@ def test_files_without_rows(engine: Engine, tmp_path: Path) -> None:
         ("id,id,name,amount,at", "file a.csv: column 'id' occurs more than once"),
         ('"id,name', "file a.csv: the header cannot be read"),
         ("id,name,amount,at\r1,x,2.5,2024-03-01\r", "file a.csv: the header cannot be read: it has a carriage return"),
+        ("\0i\0d\0,\0v", "file a.csv: the header cannot be read: it has NUL bytes: .* UTF-16; convert it to UTF-8"),
         ('id,name,amount,"at"\r1,x,2.5,"2024-03-01"\r', "a.csv: the header cannot be read: it has a carriage return"),
     ],
 )

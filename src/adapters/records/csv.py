@@ -14,11 +14,12 @@ from ...domain.source.csv_format import RFC_4180, CsvFormat
 from .not_utf8 import explain_not_utf8
 from .shapes.chunk import BLANKS
 
-ONLY_RETURNS = (
+_ONLY_RETURNS = (
     "it has a carriage return inside, so the lines seem to end with it alone; convert the line ends to line feeds, as"
     " with tr '\\r' '\\n'"
 )
 """About a header that is a whole file."""
+_NULS = "it has NUL bytes: the file seems to be UTF-16; convert it to UTF-8"
 
 
 def records(lines: Iterable[tuple[int, bytes]], csv: CsvFormat = RFC_4180) -> Iterator[tuple[int, bytes]]:
@@ -68,21 +69,23 @@ def header_fields(record: bytes, csv: CsvFormat = RFC_4180) -> list[str]:
     """The names of a header; one that is null is empty.
 
     Raises:
-        Undecodable: it is not UTF-8, a carriage return is outside of quotes, quotes are not closed, or text follows a
-            closing quote.
+        Undecodable: it is not UTF-8 or has NUL bytes, a carriage return is outside of quotes, quotes are not closed, or
+            text follows a closing quote.
     """
     try:
         text = decoded(record)
-        _check_returns(text, csv.quote)
+        _check_signs(text, csv.quote)
         return [name or "" for name in fields(text, csv)]
     except Undecodable as error:
         raise Undecodable(f"the header cannot be read: {error}") from error
 
 
-def _check_returns(header: str, quote: str) -> None:
+def _check_signs(header: str, quote: str) -> None:
+    if "\0" in header:
+        raise Undecodable(_NULS)
     quote = re.escape(quote)
     if "\r" in (re.sub(f"{quote}[^{quote}]*{quote}", "", header) if quote else header):
-        raise Undecodable(ONLY_RETURNS)
+        raise Undecodable(_ONLY_RETURNS)
 
 
 def fields(record: str, csv: CsvFormat = RFC_4180) -> list[str | None]:

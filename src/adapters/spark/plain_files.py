@@ -68,12 +68,12 @@ def read_csv(session: SparkSession, path: str) -> DataFrame:
 
 
 def _check_header(session: SparkSession, path: str, names: list[str]) -> None:
-    """Check that a header is UTF-8, and that its carriage returns are at its end or inside quotes.
+    """Check that a header is UTF-8 without NUL bytes, and that its carriage returns are at its end or inside quotes.
 
     Raises:
         ConfigError: it is not.
     """
-    if any(re.search(r"\r(?!\n|\Z)", name) for name in names):
+    if any(re.search(r"\r(?!\n|\Z)|\0", name) for name in names):
         try:
             header_fields(_first_record(session, path))
         except Undecodable as error:
