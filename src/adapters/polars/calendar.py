@@ -1,4 +1,4 @@
-"""Refuses Parquet files whose dates and times count in another calendar than everybody else's."""
+"""The calendar of dates and times in Parquet files: how Spark is told of it. Files of another one are refused."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from ...domain.errors import EngineLimit
 from .file_errors import explain_read_errors
 
+CALENDAR = {"org.apache.spark.version": "3.5.0"}
+"""Tells Spark which calendar dates before 1582 and times before 1900 have: without it Spark refuses to read them."""
 _MARKS = (b"org.apache.spark.legacyDateTime", b"org.apache.spark.legacyINT96")
 """What Spark writes into a file of its former calendar, which it reads back as it was."""
 

@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from attrs import define
 
 from ....domain.table.schema import Schema
-from ...polars.calendar import read_footer
+from ...polars.calendar import CALENDAR, read_footer
 from ...polars.file_cache import READ_WHOLE, FileCache
 from ...polars.file_errors import explain_read_errors
 from ...polars.schema import polars_schema, polars_type
@@ -27,8 +27,6 @@ from .storage import Storage
 _T = TypeVar("_T")
 _R = TypeVar("_R")
 
-_CALENDAR = {"org.apache.spark.version": "3.5.0"}
-"""Tells Spark which calendar dates before 1582 and times before 1900 have: without it Spark refuses to read them."""
 _REPETITIVE = 0.3
 """A dictionary is worth its time if at most this share of a column's values are different."""
 
@@ -207,10 +205,10 @@ class DataFiles:
         rows, following = next(slices), next(slices, None)
         statistics, stored = Statistics.of(rows, bounded), self._renamed(rows)
         if following is None:
-            stored.write_parquet(path, compression="snappy", metadata=_CALENDAR)
+            stored.write_parquet(path, compression="snappy", metadata=CALENDAR)
             return statistics, stored
         table = stored.to_arrow()
-        schema = table.schema.with_metadata(_CALENDAR)
+        schema = table.schema.with_metadata(CALENDAR)
         with pq.ParquetWriter(path, schema, compression="snappy", use_dictionary=_repetitive(stored)) as writer:
             writer.write_table(table)
             for each in chain([following], slices):

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from attrs import frozen
 
 from ....domain.table.schema import Schema
+from ...polars.calendar import CALENDAR
 from ..names import PARTITION
 from .log_blocks import deletes_block, rows_block
 from .slices import Slice, instant_of
@@ -21,8 +22,6 @@ _TASK = "0-0-0"
 """What names a task of Spark in the names of its files, which tells the files of one commit apart."""
 _DIGITS = 8
 """The id of a file group with a bucket begins with as many digits: its number."""
-_CALENDAR = {"org.apache.spark.version": "3.5.0"}
-"""Tells Spark which calendar dates before 1582 and times before 1900 have: without it Spark refuses to read them."""
 
 
 @frozen(eq=False)
@@ -65,15 +64,13 @@ class Changes:
         for place in sorted(rows.keys() | gone.keys()):
             new, deleted = rows.get(place, self.rows.clear()), gone.get(place, self.gone.clear())
             touched: list[tuple[Slice, pl.DataFrame, pl.DataFrame]] = []
-            for there in self.table.groups if record_keys else ():
-                if there.folder != place[0]:
-                    continue
-                assert record_keys is not None
-                keys = record_keys(there)
-                changed, removed = (each.join(keys, on=RECORD_KEY, how="semi") for each in (new, deleted))
-                if changed.height or removed.height:
-                    touched.append((there, changed, removed))
-                    new = new.join(keys, on=RECORD_KEY, how="anti")
+            if record_keys is not None:
+                for there in (each for each in self.table.groups if each.folder == place[0]):
+                    keys = record_keys(there)
+                    changed, removed = (each.join(keys, on=RECORD_KEY, how="semi") for each in (new, deleted))
+                    if changed.height or removed.height:
+                        touched.append((there, changed, removed))
+                        new = new.join(keys, on=RECORD_KEY, how="anti")
             for there, changed, removed in touched:
                 yield self._replaced(there, changed, removed, new, instant)
                 new = new.clear()
@@ -161,5 +158,5 @@ def _parquet(rows: pl.DataFrame) -> bytes:
     records as Avro, would take these for the values.
     """
     file, table = BytesIO(), rows.to_arrow(compat_level=pl.CompatLevel.oldest())
-    pq.write_table(table.replace_schema_metadata(_CALENDAR), file, compression="snappy", store_schema=False)
+    pq.write_table(table.replace_schema_metadata(CALENDAR), file, compression="snappy", store_schema=False)
     return file.getvalue()
