@@ -251,7 +251,7 @@ class TestExchange(LocalHudi):
             self.spark.conf.unset("spark.sql.execution.arrow.localRelationThreshold")
 
     def test_more_than_the_heap_takes_is_beyond_the_engine(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        table = self.table(self.reopen(), spec_of("id bigint, name string", ["id"]))
+        table = self.table(self.reopen(), spec_of("id double, name string", ["id"]))  # Spark writes such keys
         first = table.commit(append=[(1, "a")])
         with monkeypatch.context() as patch:
             patch.setattr(exchange, "_HEAP_SHARE", 10**12)

@@ -186,7 +186,7 @@ class TestProvidersOfTheProgram:
     def test_metrics_that_cannot_be_read_do_not_end_a_run(
         self, program: Program, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
     ) -> None:
-        def status(*_: object) -> None:
+        def status(*_: object, **__: object) -> None:
             raise ConfigError("no table")
 
         monkeypatch.setattr("headwater.app.api.pipeline.Pipeline.status", status)
@@ -198,7 +198,7 @@ class TestProvidersOfTheProgram:
 
 
 def test_a_program_that_has_set_no_provider_pays_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headwater.app.api.pipeline.Pipeline.status", lambda *_: pytest.fail("a status was read"))
+    monkeypatch.setattr("headwater.app.api.pipeline.Pipeline.status", lambda *_, **__: pytest.fail("a status was read"))
     (tmp_path / "a.json").write_text(ORDER % (1, 0))
     with orders(Headwater(), tmp_path) as headwater:
         headwater.run(until_idle=True)

@@ -68,9 +68,8 @@ def translate_errors(doing: str, path: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StoreUnavailable(
-            f"cannot {doing} {path}: {error.strerror}; check the disk, and who may {doing}"
-        ) from error
+        disk = "the disk and its free space" if doing == "write" else "the disk"
+        raise StoreUnavailable(f"cannot {doing} {path}: {error.strerror}; check {disk}, and who may {doing}") from error
 
 
 def _link(draft: Path, file: Path) -> bool:
