@@ -68,8 +68,8 @@ def translate_errors(doing: str, path: Path | str) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        disk = "the disk and its free space" if doing == "write" else "the disk"
-        raise StoreUnavailable(f"cannot {doing} {path}: {error.strerror}; check {disk}, and who may {doing}") from error
+        look = "look at the disk and its free space" if doing == "write" else "check the disk"
+        raise StoreUnavailable(f"cannot {doing} {path}: {error.strerror}; {look}, and who may {doing}") from error
 
 
 def _link(draft: Path, file: Path) -> bool:

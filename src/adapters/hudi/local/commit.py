@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import fastavro
 from attrs import define, field
 
+from ....domain.errors import StoreUnavailable
 from ...shared.local_files import create, flush, translate_errors
 from ..clock import moment
 from .slices import TIMELINE
@@ -99,7 +100,8 @@ class LocalCommit:
         """Complete the commit; it is made when its last file is there."""
         ended = max(datetime.now(UTC), moment(self._instant) + timedelta(milliseconds=1))
         name = f"{self._instant}_{_name(ended)}.{self.table.action}"
-        create(self._timeline / name, self._encoded(files, extra))
+        if not create(self._timeline / name, self._encoded(files, extra)):
+            raise StoreUnavailable(f"{self._timeline / name} is there already; let one run at a time write a pipeline")
         shutil.rmtree(self._markers, ignore_errors=True)
 
     def _encoded(self, files: Iterable[NewFile], extra: Mapping[str, str]) -> bytes:

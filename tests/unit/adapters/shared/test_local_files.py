@@ -62,7 +62,7 @@ def test_a_file_system_that_flushes_no_folders(tmp_path, monkeypatch):
 
 def test_what_fails_leaves_nothing(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StoreUnavailable, match=r"below: .*; check the disk"):
+    with pytest.raises(StoreUnavailable, match=r"below: .*; look at the disk and its free space, and who may write"):
         create(tmp_path / "file" / "below", "text")
     with pytest.raises(UnicodeEncodeError):
         create(tmp_path / "a", "\ud800")
@@ -102,7 +102,9 @@ def test_readers_see_a_file_whole_while_it_is_replaced(tmp_path):
 def test_a_disk_that_fails_is_told_of(tmp_path):
     (tmp_path / "file").touch()
     files = LocalFiles(tmp_path / "file" / "below")
-    with pytest.raises(StoreUnavailable, match=r"cannot write .*; check the disk"):
+    with pytest.raises(
+        StoreUnavailable, match=r"cannot write .*; look at the disk and its free space, and who may write"
+    ):
         files.write("one", "text")
     with pytest.raises(StoreUnavailable, match=r"cannot delete .*; check the disk"):
         files.delete("one")
